@@ -1,0 +1,1 @@
+"""The accelerator: a program, faults and noise in, a trace out."""

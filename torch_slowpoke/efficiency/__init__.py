@@ -1,0 +1,1 @@
+"""What failures cost a machine: checkpoint cadence, losses, computational efficiency."""

@@ -1,0 +1,1 @@
+"""Fault campaigns: data sets, metrics, tables."""

@@ -1,0 +1,1 @@
+"""PyTorch models in, operator graphs out. The only place that imports torch."""

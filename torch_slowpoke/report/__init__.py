@@ -1,0 +1,1 @@
+"""How results look: text, pictures, traces for other tools."""
