@@ -1,1 +1,1 @@
-"""What runs where: the chip, the operator graph, the mapping, the program. Imports nothing of ours."""
+"""What runs where: chip, operator graph, mapping, program. Imports nothing of ours."""

@@ -2,7 +2,7 @@
 
 
 class SlowpokeError(ValueError):
-    """Something the user gave cannot be used; the message names the value, the rule and a way out."""
+    """What the user gave cannot be used; the message names the value, the rule and a way out."""
 
 
 class CapacityError(SlowpokeError):

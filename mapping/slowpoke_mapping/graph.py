@@ -1,8 +1,8 @@
 """The operator graph: what a model computes, in the four loop dimensions that can be partitioned.
 
-Every tensor, whatever its rank, is seen as a box (B, K, H, W): batch, channels or features, and two
-dimensions of space or sequence. A front-end says once how it folds a tensor into that box; from then
-on regions are exact integer rectangles.
+Every tensor, whatever its rank, is seen as a box (B, K, H, W): batch, channels or features, and
+two dimensions of space or sequence. A front-end says once how it folds a tensor into that box; from
+then on regions are exact integer rectangles.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DIMS = ("b", "k", "h", "w")
 """Names of the four loop dimensions, in the order of every box, region and partition here."""
 B, K, H, W = range(4)
 FULL = -1
-"""As `DimWindow.dim`: the whole input extent is needed, whatever part of the output is asked for."""
+"""As `DimWindow.dim`: the whole input extent is needed, whatever output is asked for."""
 
 GRAPH_INPUT = -1
 """As `Edge.producer`: the tensor enters the graph from outside (through DRAM)."""
@@ -228,8 +228,8 @@ class OperatorGraph:
             for edge in operator.inputs:
                 if not GRAPH_INPUT <= edge.producer < index:
                     raise SlowpokeError(
-                        f"operator {operator.name!r} reads operator {edge.producer}: operators come "
-                        "in topological order, each after those it reads"
+                        f"operator {operator.name!r} reads operator {edge.producer}: operators "
+                        "come in topological order, each after those it reads"
                     )
                 if edge.producer >= 0:
                     consumers[edge.producer].append(index)
