@@ -1,0 +1,186 @@
+"""What failures cost one job, in node-hours: usage, work lost, checkpoints written, restarts.
+
+Graziani, Lusch and Messer (papers/002), section 4, in closed form: the expected usage (4.6) is the
+failure probability divided by the failure rate (Wald's identity), and all else follows from it.
+
+Three ways to cut a job into segments, each ending with a checkpoint:
+
+- `paper`: as printed, N_chk = ceil(NT/(u_c + u_chk)) segments of full length, so that a job may use
+  more than it was scheduled for;
+- `exact`: the same cadence, and the last segment as long as what remains of the job;
+- `equal`: n equal segments, n the better of the two whole numbers next to NT/(u_c + u_chk).
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from slowpoke_mapping.errors import SlowpokeError
+from torch_slowpoke.efficiency.cadence import optimal_cadence_node_hours
+from torch_slowpoke.efficiency.stable import FloatArray, lost_share, repeated_share, survived_share
+
+Segments = Literal["paper", "exact", "equal"]
+Rounding = Literal["up", "none", "plus-one"]
+
+# A quotient this close to a whole number is that number: NT, u_c and u_chk each carry a rounding.
+_WHOLE = 1.0 - 8.0 * np.finfo(np.float64).eps
+_MOST_SEGMENTS = 2.0**50
+_SHORTEST = 1e-300  # node-hours: keeps a job of no duration and no checkpoint out of 0/0
+
+
+@dataclass(frozen=True)
+class CheckpointPlan:
+    """How jobs place their checkpoints; the default is the best.
+
+    Attributes:
+        segments: `equal`, `exact` or `paper` (see the module).
+        factor: Cadence in units of the best one (papers/002, figure 7.2).
+        capped: Cut the cadence off at the job's scheduled usage, as the authors' figure 7.2 does
+            and their base case does not; changes nothing unless `segments` is `paper`.
+        checkpoints: False: none but the one at the end.
+        rounding: Only with `paper`. `up`: N_chk is the ceiling; `none`: not rounded, as the text
+            says (section 6); `plus-one`: not rounded, plus one, as the authors' code does.
+    """
+
+    segments: Segments = "equal"
+    factor: float = 1.0
+    capped: bool = False
+    checkpoints: bool = True
+    rounding: Rounding = "up"
+
+    def __post_init__(self) -> None:
+        if self.segments not in get_args(Segments):
+            raise SlowpokeError(f"segments {self.segments!r}: use paper, exact or equal")
+        if self.rounding not in get_args(Rounding):
+            raise SlowpokeError(f"rounding {self.rounding!r}: use up, none or plus-one")
+        if self.rounding != "up" and self.segments != "paper":
+            raise SlowpokeError(
+                f"rounding {self.rounding!r} only has a meaning with segments='paper': "
+                "exact and equal segments are whole"
+            )
+        if not (np.isfinite(self.factor) and self.factor > 0):
+            raise SlowpokeError(f"cadence factor {self.factor}: give a finite value above zero")
+
+
+BEST_PLAN = CheckpointPlan()
+
+
+@dataclass(frozen=True)
+class JobLosses:
+    """Expected node-hours per job of each type; all float64 (n_types,).
+
+    Attributes:
+        usage_node_hours: U, what the job uses until it ends or fails.
+        failure_node_hours: L_F, computing and writing lost with a failure.
+        checkpoint_node_hours: L_chk, checkpoints written, but for the last.
+        restart_node_hours: L_R, restarts after a failure; comes on top of U. Infinite where the
+            restart is so long that it practically never succeeds.
+        n_segments: Segments per job.
+    """
+
+    usage_node_hours: FloatArray
+    failure_node_hours: FloatArray
+    checkpoint_node_hours: FloatArray
+    restart_node_hours: FloatArray
+    n_segments: FloatArray
+
+
+def job_losses(
+    usage: FloatArray,
+    rate: FloatArray,
+    u_chk: FloatArray,
+    u_r: FloatArray,
+    plan: CheckpointPlan = BEST_PLAN,
+    planned_rate: FloatArray | None = None,
+) -> JobLosses:
+    """Expected usage and losses of jobs (papers/002, equations 4.1-4.6). O(n_types).
+
+    Args:
+        usage: Scheduled usage NT in node-hours, > 0, (n_types,).
+        rate: Failures per node-hour, >= 0, (n_types,) or scalar array.
+        u_chk: Node-hours per checkpoint, >= 0, (n_types,).
+        u_r: Node-hours per restart, >= 0, (n_types,).
+        plan: Where the checkpoints lie.
+        planned_rate: The rate that the cadence was chosen for, if it is not the true one.
+    """
+    cadence_rate = rate if planned_rate is None else planned_rate
+    if plan.checkpoints:
+        u_c = plan.factor * optimal_cadence_node_hours(cadence_rate, u_chk)
+    else:
+        u_c = np.array(np.inf)
+    # With no failure to fear, or never checkpointing, the job is its own and only segment.
+    u_c = np.where(np.isinf(u_c) | plan.capped, np.minimum(u_c, usage), u_c)
+    segment = np.maximum(np.maximum(u_c + u_chk, usage / _MOST_SEGMENTS), _SHORTEST)
+    quotient = usage / segment
+    if plan.segments == "paper":
+        if plan.rounding == "up":
+            n = np.maximum(1.0, np.ceil(quotient * _WHOLE))
+        else:
+            n = quotient + (1.0 if plan.rounding == "plus-one" else 0.0)
+        return _losses(n, segment, segment, n * segment, rate, u_chk, u_r)
+    if plan.segments == "exact":
+        n = np.maximum(1.0, np.ceil(quotient * _WHOLE))
+        last = np.clip(usage - (n - 1.0) * segment, 0.0, segment)
+        return _losses(n, segment, last, usage, rate, u_chk, u_r)
+    return _equal_losses(np.maximum(1.0, np.floor(quotient)), usage, rate, u_chk, u_r, plan)
+
+
+def _equal_losses(
+    fewer: FloatArray,
+    usage: FloatArray,
+    rate: FloatArray,
+    u_chk: FloatArray,
+    u_r: FloatArray,
+    plan: CheckpointPlan,
+) -> JobLosses:
+    """Losses of equal segments: `fewer` of them or one more, whichever loses less.
+
+    U and L_R do not depend on the number of segments, and each failure loses the same share.
+    """
+    used = usage * survived_share(rate * usage)
+    restart = rate * used * u_r * repeated_share(rate * u_r)
+    failure = used * lost_share(rate * usage / fewer)
+    written = _written(fewer - 1.0, rate * usage / fewer, u_chk)
+    if not plan.checkpoints:
+        return JobLosses(used, failure, written, restart, fewer)
+    more = fewer + 1.0
+    failure_more = used * lost_share(rate * usage / more)
+    written_more = _written(fewer, rate * usage / more, u_chk)
+    better = failure_more + written_more < failure + written
+    return JobLosses(
+        used,
+        np.where(better, failure_more, failure),
+        np.where(better, written_more, written),
+        restart,
+        np.where(better, more, fewer),
+    )
+
+
+def _written(before: FloatArray, z: FloatArray, u_chk: FloatArray) -> FloatArray:
+    """Expected cost of the checkpoints before the last (4.3): u_chk (p - p^n)/(1 - p)."""
+    share = before * survived_share(before * z) / survived_share(z)
+    return u_chk * np.exp(-z) * share
+
+
+def _losses(
+    n: FloatArray,
+    segment: FloatArray,
+    last: FloatArray,
+    total: FloatArray,
+    rate: FloatArray,
+    u_chk: FloatArray,
+    u_r: FloatArray,
+) -> JobLosses:
+    """Losses of n - 1 segments of one length and a last one, `total` node-hours together."""
+    before = n - 1.0
+    z = rate * segment
+    reach = before * z
+    # (1 - p^m)/R0 and e^-mz (1 - e^-R0 v)/R0: usage in the full segments and in the last one.
+    full = before * segment * survived_share(reach)
+    rest = np.exp(-reach) * last * survived_share(rate * last)
+    used = total * survived_share(rate * total)
+    failure = full * lost_share(z) + rest * lost_share(rate * last)
+    written = _written(before, z, u_chk)
+    restart = rate * used * u_r * repeated_share(rate * u_r)
+    return JobLosses(used, failure, written, restart, n)

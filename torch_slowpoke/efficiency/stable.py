@@ -1,0 +1,67 @@
+"""The three small functions on which every formula of this package rests, without cancellation.
+
+All closed forms of Graziani, Lusch and Messer (papers/002, sections 2-4) are products of these
+with a usage. None of them divides by the failure rate, so that a rate of zero is an ordinary value.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+# exp(-x) is below the smallest double; larger arguments would only make 0 * inf.
+_LARGEST = 750.0
+
+
+def survived_share(x: npt.ArrayLike) -> FloatArray:
+    """Expected share of a stretch that is run before an exponential failure: (1 - e^-x)/x.
+
+    Args:
+        x: Failure rate times length of the stretch, >= 0, any shape.
+
+    Returns:
+        Same shape, in (0, 1]; 1 at x = 0. Relative error a few 1e-16.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    safe = np.where(x == 0.0, 1.0, x)
+    return np.where(x == 0.0, 1.0, -np.expm1(-safe) / safe)
+
+
+def lost_share(x: npt.ArrayLike) -> FloatArray:
+    """Expected loss per failure, in units of the mean usage between failures: 1 - x/(e^x - 1).
+
+    papers/002, section 2.2. As printed it loses eps/x to cancellation; below 0.05 it is summed.
+
+    Args:
+        x: Failure rate times length of a segment, >= 0, any shape.
+
+    Returns:
+        Same shape, in [0, 1); x/2 for small x.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    y = np.minimum(x, _LARGEST)
+    # Bernoulli numbers B2/2! .. B10/10!; the next term is below 1e-17 relative at 0.05.
+    y2 = np.minimum(y, 0.05) ** 2
+    series = 0.5 - y / 12.0 * (
+        1.0 - y2 / 60.0 * (1.0 - y2 / 42.0 * (1.0 - y2 / 40.0 * (1.0 - y2 * (5.0 / 198.0))))
+    )
+    safe = np.where(y == 0.0, 1.0, y)
+    closed = 1.0 - safe * np.exp(-safe) / -np.expm1(-safe)
+    return np.where(y < 0.05, y * series, closed)
+
+
+def repeated_share(x: npt.ArrayLike) -> FloatArray:
+    """Usage of a step that is tried until it succeeds, in units of the step: (e^x - 1)/x.
+
+    papers/002, section 2.3 (a restart that can fail itself).
+
+    Args:
+        x: Failure rate times length of the step, >= 0, any shape.
+
+    Returns:
+        Same shape, >= 1; infinite once e^x is.
+    """
+    x = np.asarray(x, dtype=np.float64)
+    safe = np.where(x == 0.0, 1.0, x)
+    with np.errstate(over="ignore"):
+        return np.where(x == 0.0, 1.0, np.expm1(safe) / safe)
