@@ -6,16 +6,25 @@ with some values replaced: `chip("paper-4x4").replace(link_bytes_per_cycle=16)`.
 
 from __future__ import annotations
 
+import difflib
+import json
 import tomllib
 from collections.abc import Sequence
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.places import Core, DramPort, Link, Place, Router
@@ -54,7 +63,11 @@ class EnergyCosts(BaseModel):
 
 
 class ChipConfig(BaseModel):
-    """Everything that is fixed in silicon, and the run-time defaults that go with it."""
+    """Everything that is fixed in silicon, and the run-time defaults that go with it.
+
+    Raises:
+        SlowpokeError: A value that does not fit its field or the others; the first one is named.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -85,7 +98,9 @@ class ChipConfig(BaseModel):
     multicast: bool = True
     """Whether routers copy a message where the routes to its destinations part."""
     dram_routers: tuple[int, ...] = ()
-    """Router of each DRAM port; empty: the corner rows of the west and east edge."""
+    """Router of each DRAM port; empty: at the west and the east edge of a grid, in the rows a
+    quarter of the height in from the north and the south (rows 1 and 2 of a 4x4 mesh); without a
+    grid, four routers spread evenly over the ids."""
     dram_bytes_per_cycle: Positive = 32.0
     """Bandwidth of one port."""
     dram_latency_cycles: NonNegative = 100.0
@@ -98,6 +113,19 @@ class ChipConfig(BaseModel):
     """Largest offset of a core's counter from the chip's."""
     probe_costs: ProbeCosts = ProbeCosts()
     energy: EnergyCosts = EnergyCosts()
+
+    if not TYPE_CHECKING:  # a checker shall see the fields that pydantic makes arguments of
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise _in_a_sentence(error) from None
+
+    @field_validator("topology")
+    @classmethod
+    def _canonical(cls, spec: str) -> str:
+        return parse_topology(spec).spec()
 
     @model_validator(mode="after")
     def _check(self) -> ChipConfig:
@@ -163,19 +191,25 @@ class ChipConfig(BaseModel):
         return {(int(a), int(b)): i for i, (a, b) in enumerate(self.network.links)}
 
     def link_index(self, src: int, dst: int) -> int:
-        """Channel index of the directed link from router src to router dst."""
+        """Channel index of the directed link from router src to router dst.
+
+        Raises:
+            SlowpokeError: There is no such link.
+        """
         try:
             return self._link_index[src, dst]
         except KeyError:
-            near = sorted(d for s, d in self._link_index if s == src)
-            hint = (
-                f"router {src} links to {', '.join(map(str, near))}"
-                if near
-                else f"routers are 0 to {self.n_cores - 1}"
-            )
-            raise SlowpokeError(
-                f"link:{src}->{dst}: no such link on the {self.network}; {hint}"
-            ) from None
+            raise SlowpokeError(self._no_link(f"link:{src}->{dst}", src)) from None
+
+    def _no_link(self, link: str, src: int) -> str:
+        near = sorted(d for s, d in self._link_index if s == src)
+        if not self.n_links:
+            return f"{link}: the {self.network} has no links"
+        if near:
+            hint = f"router {src} links to {', '.join(map(str, near))}"
+        else:
+            hint = f"routers are 0 to {self.n_cores - 1}"
+        return f"{link}: no such link on the {self.network}; {hint}"
 
     def check_place(self, place: Place) -> Place:
         """The place itself, if it lies on this chip.
@@ -184,7 +218,8 @@ class ChipConfig(BaseModel):
             SlowpokeError: It does not.
         """
         if isinstance(place, Link):
-            self.link_index(place.src, place.dst)
+            if (place.src, place.dst) not in self._link_index:
+                raise SlowpokeError(self._no_link(str(place), place.src))
             return place
         bound, what = (
             (len(self.dram_ports), "DRAM ports")
@@ -212,10 +247,16 @@ class ChipConfig(BaseModel):
         return tuple(dict.fromkeys(Link(int(a), int(b), both=True) for a, b in self.network.links))
 
     def replace(self, **changes: Any) -> ChipConfig:
-        """The same chip with some values replaced, checked again."""
-        if "topology" in changes and "dram_routers" not in changes:
+        """The same chip with some values replaced, checked again.
+
+        Another topology takes its own default DRAM ports, unless they are given too.
+        """
+        if (
+            "dram_routers" not in changes
+            and changes.get("topology", self.topology) != self.topology
+        ):
             changes["dram_routers"] = ()
-        return _validated({**self.model_dump(), **changes})
+        return ChipConfig(**{**self.model_dump(), **changes})
 
     def to_toml(self) -> str:
         """The configuration as a TOML file that `chip()` reads back."""
@@ -232,23 +273,27 @@ def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        # JSON's escapes are TOML's, but for DEL, which TOML wants escaped
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(list(value)) if isinstance(value, tuple) else repr(value)
 
 
-def _validated(values: dict[str, Any]) -> ChipConfig:
-    try:
-        return ChipConfig(**values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, SlowpokeError):
-            raise cause from None
-        where = ".".join(str(part) for part in first["loc"]) or "chip"
-        raise SlowpokeError(
-            f"chip value {where} = {first['input']!r}: {first['msg']}; "
-            "`slowpoke chips` shows working examples"
-        ) from None
+def _in_a_sentence(error: ValidationError) -> SlowpokeError:
+    """The first thing that is wrong, as one sentence."""
+    first = error.errors()[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, SlowpokeError):
+        return cause
+    where = ".".join(str(part) for part in first["loc"]) or "chip"
+    if first["type"] == "extra_forbidden":
+        fields = [*ChipConfig.model_fields, *ProbeCosts.model_fields, *EnergyCosts.model_fields]
+        near = difflib.get_close_matches(str(first["loc"][-1]), fields, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`slowpoke chips` shows the names"
+        return SlowpokeError(f"a chip has no value {where!r}; {hint}")
+    return SlowpokeError(
+        f"chip value {where} = {first['input']!r}: {first['msg']}; "
+        "`slowpoke chips` shows working examples"
+    )
 
 
 def chip_names() -> tuple[str, ...]:
@@ -271,17 +316,19 @@ def chip(name_or_path: str | Path | ChipConfig, **changes: Any) -> ChipConfig:
     text = str(name_or_path)
     try:
         if text in chip_names():
-            content = (resources.files("slowpoke_mapping") / "presets" / f"{text}.toml").read_text()
+            preset = resources.files("slowpoke_mapping") / "presets" / f"{text}.toml"
+            content = preset.read_text(encoding="utf-8")
         else:
-            content = Path(text).read_text()
+            content = Path(text).read_text(encoding="utf-8")
         values = tomllib.loads(content)
     except OSError:
         raise SlowpokeError(
             f"{text!r} is neither a preset ({', '.join(chip_names())}) nor a readable TOML file"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not UTF-8, not TOML, or a path with a null byte
         raise SlowpokeError(f"{text}: not a TOML file ({error}); see `slowpoke chips`") from None
-    return _validated(values).replace(**changes) if changes else _validated(values)
+    config = ChipConfig(**values)
+    return config.replace(**changes) if changes else config
 
 
 def mesh_size(mesh: str | Sequence[int]) -> tuple[int, int]:

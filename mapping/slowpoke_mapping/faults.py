@@ -18,9 +18,9 @@ from slowpoke_mapping.topology import Topology
 RAMP_STEPS = 16
 """A ramp is simulated as this many equal steps of slowdown, so that speed is piecewise constant."""
 
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+_PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _FORM = re.compile(
-    r"(?P<place>[^@]+)@(?P<slowdown>[^x\[;]+)x(?P<interval>\[[^\]]*\])?(?P<rest>(;.*)?)"
+    r"(?P<place>[^@]+)@(?P<slowdown>[^x\[;]+)x(?P<interval>\[[^\[\]]*\])?(?P<rest>(;.*)?)"
 )
 _HELP = "write PLACE@SLOWDOWNx, such as core:5@10x or link:5-6@2x[2ms,5ms]"
 
@@ -35,8 +35,9 @@ class Fault:
         start_cycles: Onset.
         end_cycles: When full speed returns; infinity for never.
         ramp_cycles: Time over which the slowdown grows from 1, in RAMP_STEPS steps; 0 for at once.
-        period_cycles: Period of an intermittent fault; 0 for a continuous one.
-        duty: Share of each period that is slow.
+            An intermittent fault ramps anew in each period.
+        period_cycles: Period of an intermittent fault, >= 1; 0 for a continuous one.
+        duty: Share of each period that is slow; less than 1 needs a period.
     """
 
     place: Place
@@ -48,20 +49,33 @@ class Fault:
     duty: float = 1.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.place, Place):
+            raise SlowpokeError(
+                f"{self.place!r} is no Place; give Core(5), or parse_fault the whole text core:5@2x"
+            )
         if not 1.0 <= self.slowdown < math.inf:
             raise SlowpokeError(
                 f"{self.place}: slowdown {self.slowdown:g} must be a finite number >= 1 "
                 "(2 means twice as long)"
             )
-        if not (0 <= self.start_cycles < self.end_cycles) or math.isinf(self.start_cycles):
+        if not 0 <= self.start_cycles < self.end_cycles:
             raise SlowpokeError(
                 f"{self.place}: the interval [{self.start_cycles:g}, {self.end_cycles:g}] cycles "
                 "is empty or not a number; it starts at 0 or later and ends after it starts"
             )
         if not 0 <= self.ramp_cycles < math.inf or not 0 <= self.period_cycles < math.inf:
             raise SlowpokeError(f"{self.place}: ramp and period are finite times >= 0 in cycles")
+        if 0 < self.period_cycles < 1:
+            raise SlowpokeError(
+                f"{self.place}: a period of {self.period_cycles:g} cycles is shorter than a cycle; "
+                "give one of at least 1, or 0 for a continuous fault"
+            )
         if not 0 < self.duty <= 1:
             raise SlowpokeError(f"{self.place}: duty {self.duty:g} must be in (0, 1]")
+        if self.duty < 1 and self.period_cycles == 0:
+            raise SlowpokeError(
+                f"{self.place}: duty {self.duty:g} is a share of each period; give the period too"
+            )
 
     def changes(self, until_cycles: float) -> Iterator[tuple[float, float]]:
         """(time, slowdown from then on), in order of time; 1 after the end.
@@ -92,13 +106,18 @@ class Fault:
             n += 1
 
     def __str__(self) -> str:
-        text = f"{self.place}@{self.slowdown:g}x"
+        text = f"{self.place}@{_number(self.slowdown)}x"
         if self.start_cycles > 0 or self.end_cycles < math.inf:
-            text += f"[{self.start_cycles:.17g},{self.end_cycles:.17g}]"
+            text += f"[{_number(self.start_cycles)},{_number(self.end_cycles)}]"
         for name, value in (("ramp", self.ramp_cycles), ("period", self.period_cycles)):
             if value:
-                text += f";{name}={value:.17g}"
-        return text + (f";duty={self.duty:g}" if self.duty != 1 else "")
+                text += f";{name}={_number(value)}"
+        return text + (f";duty={_number(self.duty)}" if self.duty != 1 else "")
+
+
+def _number(value: float) -> str:
+    """The shortest text that reads back as the same number."""
+    return repr(float(value)).removesuffix(".0")
 
 
 def parse_fault(
@@ -119,7 +138,7 @@ def parse_fault(
     """
     if isinstance(text, Fault):
         return text
-    match = _FORM.fullmatch(text.strip())
+    match = _FORM.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         raise SlowpokeError(f"{text!r} is no fault; {_HELP}")
     place = parse_place(match["place"], topology)
@@ -133,13 +152,25 @@ def parse_fault(
         if len(parts) != 2:
             raise SlowpokeError(f"{text!r}: an interval is [start,end]; {_HELP}")
         start, end = (_cycles(part, text, clock_hz) for part in parts)
-    options = {"ramp": 0.0, "period": 0.0, "duty": 1.0}
+    options: dict[str, float] = {}
     for item in filter(None, match["rest"].split(";")):
-        name, _, value = item.partition("=")
-        if name.strip() not in options or not value:
-            raise SlowpokeError(f"{text!r}: {item!r} is unknown; use ramp=, period= or duty=")
-        options[name.strip()] = _cycles(value, text, clock_hz)
-    return Fault(place, slowdown, start, end, options["ramp"], options["period"], options["duty"])
+        name, _, value = (part.strip() for part in item.partition("="))
+        if name not in ("ramp", "period", "duty") or name in options or not value:
+            raise SlowpokeError(
+                f"{text!r}: {item!r} is unknown or given twice; use ramp=, period= and duty="
+            )
+        options[name] = _share(value, text) if name == "duty" else _cycles(value, text, clock_hz)
+    if "period" in options and "duty" not in options:
+        raise SlowpokeError(f"{text!r}: a period needs a share that is slow, such as ;duty=0.3")
+    return Fault(
+        place,
+        slowdown,
+        start,
+        end,
+        ramp_cycles=options.get("ramp", 0.0),
+        period_cycles=options.get("period", 0.0),
+        duty=options.get("duty", 1.0),
+    )
 
 
 def parse_faults(
@@ -163,4 +194,13 @@ def _cycles(text: str, whole: str, clock_hz: float) -> float:
         raise SlowpokeError(
             f"{whole!r}: {text.strip()!r} is no time; write cycles (1e6) or a unit (2ms)"
         ) from None
-    return value * _SECONDS[match[2]] * clock_hz if match[2] else value
+    return value * clock_hz / _PER_SECOND[match[2]] if match[2] else value
+
+
+def _share(text: str, whole: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SlowpokeError(
+            f"{whole!r}: duty {text!r} is no share of a period; write a number such as duty=0.3"
+        ) from None

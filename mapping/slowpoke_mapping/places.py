@@ -41,6 +41,8 @@ class Link:
     both: bool = False
 
     def __post_init__(self) -> None:
+        if self.src == self.dst:
+            raise SlowpokeError(f"{self}: a link joins two different routers, such as link:5-6")
         if self.both and self.src > self.dst:
             low, high = self.dst, self.src
             object.__setattr__(self, "src", low)
@@ -78,17 +80,19 @@ class DramPort:
 Place = Core | Link | Router | DramPort
 
 _FORM = re.compile(r"(core|link|router|dram):(.+)", re.IGNORECASE)
-_END = r"(\d+|\(\s*\d+\s*,\s*\d+\s*\))"
+_ID = r"[0-9]{1,9}"
+_END = rf"({_ID}|\(\s*{_ID}\s*,\s*{_ID}\s*\))"
 _LINK = re.compile(rf"{_END}\s*(->|-)\s*{_END}")
 _HELP = "write core:5, core:(1,2), link:5-6, link:5->6, router:5 or dram:0"
 
 
-def parse_place(text: str, topology: Topology | None = None) -> Place:
-    """The place that a text names.
+def parse_place(text: str | Place, topology: Topology | None = None) -> Place:
+    """The place that a text names; a Place passes through.
 
     Args:
         text: `core:5`, `core:(1,2)`, `link:5-6`, `link:5->6`, `router:5`, `dram:0`.
-        topology: Needed for the (x, y) form, and then the place must lie on it.
+        topology: Needed for the (x, y) form, whose column and row must lie on it. Whether an id
+            lies on the chip is for `ChipConfig.check_place` to say.
 
     Raises:
         SlowpokeError: Not of one of these forms.
@@ -96,7 +100,9 @@ def parse_place(text: str, topology: Topology | None = None) -> Place:
     >>> print(parse_place("link:6-5"), parse_place("link:6->5"))
     link:5-6 link:6->5
     """
-    match = _FORM.fullmatch(text.strip())
+    if isinstance(text, Place):
+        return text
+    match = _FORM.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         raise SlowpokeError(f"{text!r} is no place; {_HELP}")
     kind, rest = match[1].lower(), match[2].strip()
