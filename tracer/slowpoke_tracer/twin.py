@@ -24,6 +24,10 @@ class Twin(Protocol):
     def program(self) -> Program:
         """The program it replays."""
 
+    @property
+    def fingerprint(self) -> str:
+        """A cache key: changes with whatever changes its replays (program, noise)."""
+
     def replay(
         self, faults: Sequence[Fault] = (), seed: int = 0, scale: Scale = Scale()
     ) -> Iterable[Trace]:

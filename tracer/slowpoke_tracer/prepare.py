@@ -1,0 +1,185 @@
+"""What is computed once for a workload, mapping and chip: baseline, candidates, scanners,
+thresholds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import tempfile
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from slowpoke_mapping.errors import SlowpokeError
+from slowpoke_mapping.scale import Scale
+from slowpoke_tracer.baseline import Baseline, profile_baseline, twin_baseline
+from slowpoke_tracer.detect.candidates import CORE, NETWORK, Candidates
+from slowpoke_tracer.detect.scan import Scanner
+from slowpoke_tracer.detector import Context
+from slowpoke_tracer.patterns import Patterns
+from slowpoke_tracer.recorder import SketchConfig
+
+if TYPE_CHECKING:
+    from slowpoke_tracer.robust import RobustConfig
+
+CACHE_VERSION = 1
+EULER = 0.5772156649015329
+SEED = 20_260
+"""Of the twin's replays; the user's seed is the observed run's, and must not meet it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Everything a diagnosis needs that does not depend on the observed run.
+
+    Attributes:
+        baseline: Healthy cells.
+        candidates: What can be accused.
+        scanners: By statistic, `mean` and `max`.
+        thresholds: By (statistic, family), in nats.
+        sketch_config: Of the replays.
+        seed: Of the replays.
+    """
+
+    baseline: Baseline
+    candidates: Candidates
+    scanners: dict[str, Scanner]
+    thresholds: dict[tuple[str, int], float]
+    sketch_config: SketchConfig
+    seed: int
+
+
+_MEMORY: OrderedDict[str, Prepared] = OrderedDict()
+_MEMORY_SIZE = 8
+
+
+def prepare(
+    context: Context, n_epochs: int, config: RobustConfig, scale: Scale = Scale()
+) -> Prepared:
+    """Baseline, scanners and thresholds, from memory, disk, or `config.n_replays` replays.
+
+    Raises:
+        SlowpokeError: The context has neither a twin nor a profile.
+    """
+    sketch_config = SketchConfig(n_epochs=n_epochs)
+    if context.twin is None:
+        if context.profile is None:
+            raise SlowpokeError(
+                "the robust detector needs a healthy baseline: give a digital twin or a profile "
+                "(the sketch of a healthy run), or use detector='slowpoke', which compares peers"
+            )
+        baseline = profile_baseline(context.program, [context.profile])
+        return _prepared(context, baseline, sketch_config, config)
+    key = hashlib.sha256(
+        repr(
+            (CACHE_VERSION, context.program.fingerprint, context.twin.fingerprint, n_epochs, config,
+             scale, SEED)
+        ).encode()
+    ).hexdigest()[:24]  # fmt: skip
+    if key in _MEMORY:
+        _MEMORY.move_to_end(key)
+        return _MEMORY[key]
+    path = cache_folder() / f"baseline-{key}.npz"
+    baseline_or_none = _load(path, context, scale)
+    if baseline_or_none is None:
+        baseline_or_none = twin_baseline(
+            context.twin, sketch_config, n_runs=config.n_replays, seed=SEED, scale=scale
+        )
+        _save(path, baseline_or_none)
+    prepared = _prepared(context, baseline_or_none, sketch_config, config)
+    _MEMORY[key] = prepared
+    while len(_MEMORY) > _MEMORY_SIZE:
+        _MEMORY.popitem(last=False)
+    return prepared
+
+
+def _prepared(
+    context: Context, baseline: Baseline, sketch_config: SketchConfig, config: RobustConfig
+) -> Prepared:
+    candidates = Candidates.of(context.program.chip, baseline)
+    n_groups = context.program.n_groups
+    scanners = {
+        "mean": Scanner.of(baseline, baseline.means, candidates, n_groups),
+        "max": Scanner.of(baseline, baseline.maxima, candidates, n_groups),
+    }
+    thresholds = {
+        (name, family): threshold(scanner, family, config)
+        for name, scanner in scanners.items()
+        for family in (CORE, NETWORK)
+    }
+    return Prepared(baseline, candidates, scanners, thresholds, sketch_config, SEED)
+
+
+def threshold(scanner: Scanner, family: int, config: RobustConfig) -> float:
+    """The score that a healthy run exceeds with a quarter of the stated probability.
+
+    A Gumbel law fitted by moments to the healthy runs' largest scores; four (statistic, family)
+    pairs share the false-positive rate equally.
+    """
+    members = scanner.candidates.family == family
+    if not members.any() or len(scanner.healthy) < 2:
+        return config.least_score
+    largest = scanner.healthy[:, members].max(axis=1)
+    scale = float(largest.std(ddof=1)) * math.sqrt(6) / math.pi
+    location = float(largest.mean()) - EULER * scale
+    level = 1 - config.false_positive_rate / 4
+    return max(location - scale * math.log(-math.log(level)), config.least_score)
+
+
+def cache_folder() -> Path:
+    """Where baselines are kept: $SLOWPOKE_CACHE, or slowpoke in the user's cache folder."""
+    given = os.environ.get("SLOWPOKE_CACHE")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "slowpoke"
+
+
+def _save(path: Path, baseline: Baseline) -> None:
+    """Write to a temporary file first: a run killed half-way leaves no broken cache."""
+    shares = baseline.shares.tocsr()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npz", delete=False) as file:
+            np.savez(
+                file,
+                log_means=baseline.log_means,
+                log_maxima=baseline.log_maxima,
+                log_minima=baseline.log_minima,
+                data=shares.data,
+                indices=shares.indices,
+                indptr=shares.indptr,
+                shape=np.array(shares.shape),
+                steady=np.array(baseline.steady),
+                group_cycles=baseline.group_cycles,
+                source=np.array(baseline.source),
+            )
+        os.replace(file.name, path)
+    except OSError:
+        return  # a cache that cannot be written costs time, not correctness
+
+
+def _load(path: Path, context: Context, scale: Scale) -> Baseline | None:
+    try:
+        with np.load(path) as data:
+            return Baseline(
+                patterns=Patterns.of_program(context.program),
+                log_means=data["log_means"],
+                log_maxima=data["log_maxima"],
+                log_minima=data["log_minima"],
+                shares=sp.csr_matrix(
+                    (data["data"], data["indices"], data["indptr"]), shape=tuple(data["shape"])
+                ),
+                steady=bool(data["steady"]),
+                group_cycles=data["group_cycles"],
+                scale=scale,
+                source=str(data["source"]),
+            )
+    except (OSError, KeyError, ValueError, EOFError):
+        return None

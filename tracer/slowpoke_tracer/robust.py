@@ -1,0 +1,428 @@
+"""The robust detector: scan against a healthy baseline, confirm by synthesis, report above a
+threshold.
+
+What the paper's steps lose and this one repairs is in docs/decisions/0003. In short: the
+baseline is the digital twin (or recorded profiles), so congestion is no evidence; windows over
+(epoch, layer group) find short faults; a core is judged by its busy time and explains away what
+its slowness does to links; the best few hypotheses are simulated and the one that leaves the
+least unexplained is kept; and there is a healthy class with a threshold for a stated false-
+positive rate.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slowpoke_mapping.errors import SlowpokeError
+from slowpoke_mapping.faults import Fault
+from slowpoke_mapping.places import Core, DramPort, Link, Place, Router
+from slowpoke_mapping.scale import Scale
+from slowpoke_tracer.baseline import Baseline
+from slowpoke_tracer.cells import Cells, cells_of
+from slowpoke_tracer.detect.candidates import CORE, NETWORK
+from slowpoke_tracer.detect.scan import Scanner, Window
+from slowpoke_tracer.detector import Context
+from slowpoke_tracer.diagnosis import Diagnosis, Suspect
+from slowpoke_tracer.patterns import COMPUTE, TRANSFER
+from slowpoke_tracer.prepare import Prepared, prepare
+from slowpoke_tracer.recorder import record
+from slowpoke_tracer.sketch import Sketch
+from slowpoke_tracer.synthesis import Synthesis
+from slowpoke_tracer.trace import Trace
+
+TEMPLATE_ERROR = 0.25
+"""Relative error granted to an effect that was subtracted (feasibility campaign, section 6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RobustConfig:
+    """Parameters of the robust detector.
+
+    Attributes:
+        false_positive_rate: Of a run, for which the thresholds are set.
+        n_replays: Healthy replays of the twin.
+        least_score: Floor of every threshold, in nats.
+        least_slowdown: A place is reported only from this estimate on.
+        refit_above: The twin's speeds are refitted when the run's median residual exceeds this.
+        n_hypotheses: Places whose fault is simulated before one is reported.
+        max_faults: Simultaneous faults that are looked for.
+        confirm: Whether hypotheses are simulated (needs a twin).
+    """
+
+    false_positive_rate: float = 0.002
+    n_replays: int = 24
+    least_score: float = 14.0
+    least_slowdown: float = 1.1
+    refit_above: float = 0.03
+    n_hypotheses: int = 4
+    max_faults: int = 4
+    confirm: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.false_positive_rate < 1:
+            raise SlowpokeError(
+                f"false_positive_rate {self.false_positive_rate:g}: a probability between 0 and 1"
+            )
+        if self.n_replays < 4 or self.n_hypotheses < 1 or self.max_faults < 1:
+            raise SlowpokeError(
+                f"{self}: at least 4 replays, one hypothesis and one fault are needed"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Alarm:
+    """A place above its threshold, before it is confirmed."""
+
+    index: int
+    window: Window
+    excess: float
+    statistic: str
+
+
+@dataclass(frozen=True, slots=True)
+class RobustDetector:
+    """Finds slow cores, links, routers and DRAM ports from a sketch and a healthy baseline."""
+
+    config: RobustConfig = RobustConfig()
+    name: str = "robust"
+
+    def detect(self, evidence: Sketch | Trace, context: Context) -> Diagnosis:
+        """The diagnosis of a run.
+
+        Args:
+            evidence: The run's sketch, or its trace (which is sketched first).
+            context: Program, twin or profile.
+
+        Raises:
+            SlowpokeError: Neither a twin nor a profile, or the sketch is another program's.
+        """
+        sketch = record(evidence, context.program) if isinstance(evidence, Trace) else evidence
+        prepared = prepare(context, sketch.n_epochs, self.config)
+        cells = cells_of(sketch, prepared.baseline.patterns)
+        prepared, refitted = self._refit(prepared, cells, context, sketch.n_epochs)
+        return _Run(self.config, prepared, cells, sketch, context, refitted).diagnosis()
+
+    def _refit(
+        self, prepared: Prepared, cells: Cells, context: Context, n_epochs: int
+    ) -> tuple[Prepared, bool]:
+        """The baseline at the speeds that the run's own median residual shows."""
+        refitted = False
+        if context.twin is None:
+            return prepared, refitted
+        for _ in range(3):
+            network, cores = medians(prepared.baseline, cells)
+            if max(abs(network), abs(cores)) < self.config.refit_above:
+                break
+            old = prepared.baseline.scale
+            scale = Scale(
+                link_speed=round(old.link_speed * math.exp(-network), 3),
+                core_speed=round(old.core_speed * math.exp(-cores), 3),
+                dram_speed=old.dram_speed,
+            )
+            if scale == old:
+                break
+            prepared = prepare(context, n_epochs, self.config, scale)
+            refitted = True
+        return prepared, refitted
+
+
+def medians(baseline: Baseline, cells: Cells) -> tuple[float, float]:
+    """Median residual of transfer and of compute cells: how far the whole chip is off."""
+    residual = baseline.means.residual(cells.log_mean)
+    kind = baseline.patterns.table["kind"]
+    result = []
+    for code in (TRANSFER, COMPUTE):
+        values = residual[kind == code]
+        values = values[np.isfinite(values)]
+        result.append(float(np.median(values)) if len(values) else 0.0)
+    return result[0], result[1]
+
+
+@dataclass(eq=False)
+class _Run:
+    """One run under diagnosis."""
+
+    config: RobustConfig
+    prepared: Prepared
+    cells: Cells
+    sketch: Sketch
+    context: Context
+    refitted: bool
+
+    def diagnosis(self) -> Diagnosis:
+        residuals = self._residuals()
+        first = self._scan(residuals, np.zeros_like(self.cells.log_mean))
+        accepted: list[tuple[Fault, Alarm]] = []
+        synthesis = self._synthesis(residuals["mean"])
+        scans = first
+        while len(accepted) < self.config.max_faults:
+            alarm = self._alarm(scans, {fault.place for fault, _ in accepted})
+            if alarm is None:
+                break
+            fault = self._confirm(alarm, scans, [f for f, _ in accepted], synthesis)
+            if fault is None:
+                break
+            accepted.append((fault, alarm))
+            if synthesis is None:
+                break
+            effect = synthesis.effect([f for f, _ in accepted])
+            scans = self._scan(residuals, effect)
+        return self._report(first, accepted)
+
+    def _residuals(self) -> dict[str, NDArray[np.float64]]:
+        """Observed minus expected, the whole chip's offset removed."""
+        baseline = self.prepared.baseline
+        kind = baseline.patterns.table["kind"]
+        network, cores = medians(baseline, self.cells)
+        offset = np.where(kind == COMPUTE, cores, network)[:, None]
+        return {
+            "mean": baseline.means.residual(self.cells.log_mean) - offset,
+            "max": baseline.maxima.residual(self.cells.log_max) - offset,
+        }
+
+    def _scan(
+        self, residuals: dict[str, NDArray[np.float64]], effect: NDArray[np.float64]
+    ) -> dict[str, list[Window]]:
+        extra = (TEMPLATE_ERROR * effect) ** 2
+        return {
+            name: scanner.scan(residuals[name] - effect, extra)
+            for name, scanner in self.prepared.scanners.items()
+        }
+
+    def _alarm(self, scans: dict[str, list[Window]], accused: set[Place]) -> Alarm | None:
+        """The place furthest above its threshold; a core before any link (it is seen directly)."""
+        best: dict[int, Alarm] = {}
+        candidates = self.prepared.candidates
+        for statistic, windows in scans.items():
+            for family in (CORE, NETWORK):
+                threshold = self.prepared.thresholds[statistic, family]
+                members = np.flatnonzero(candidates.family == family)
+                scores = np.array([windows[i].score for i in members])
+                if not len(scores):
+                    continue
+                top = int(members[np.argmax(scores)])
+                excess = float(scores.max() / threshold)
+                if excess > 1 and (family not in best or excess > best[family].excess):
+                    best[family] = Alarm(top, windows[top], excess, statistic)
+        alarm = best.get(CORE, best.get(NETWORK))
+        if alarm is None or touches(candidates.places[alarm.index], accused):
+            return None
+        return alarm
+
+    def _confirm(
+        self,
+        alarm: Alarm,
+        scans: dict[str, list[Window]],
+        accepted: list[Fault],
+        synthesis: Synthesis | None,
+    ) -> Fault | None:
+        """The fault that explains the run best, among the alarm's place and its rivals."""
+        places = self.prepared.candidates.places
+        rivals = [alarm.index]
+        windows = scans[alarm.statistic]
+        if self.prepared.candidates.family[alarm.index] == NETWORK:
+            order = np.argsort([-window.score for window in windows], kind="stable")
+            family = self.prepared.candidates.family
+            rivals = [int(i) for i in order if family[i] == NETWORK][: self.config.n_hypotheses]
+        faults = [self._fault(places[i], windows[i]) for i in rivals]
+        if synthesis is None:
+            return faults[0] if faults[0].slowdown >= self.config.least_slowdown else None
+        fault = min(faults, key=lambda f: synthesis.misfit((*accepted, f)))
+        fault, _ = synthesis.refine(fault, accepted, self._horizon, self._step)
+        return fault if fault.slowdown >= self.config.least_slowdown else None
+
+    def _synthesis(self, residual: NDArray[np.float64]) -> Synthesis | None:
+        if self.context.twin is None or not self.config.confirm:
+            return None
+        return Synthesis(
+            self.context.twin,
+            self.prepared.sketch_config,
+            self.prepared.baseline,
+            residual,
+            self.prepared.seed,
+        )
+
+    @property
+    def _horizon(self) -> float:
+        return float(np.nanmax(self.sketch.epoch_end_cycles))
+
+    @property
+    def _step(self) -> float:
+        """Mean length of a segment."""
+        return self._horizon / (self.sketch.n_epochs * self.context.program.n_groups)
+
+    def _times(self, window: Window) -> tuple[float, float]:
+        """(start, end) cycles of a window of segments, on the observed run's own clock."""
+        n_groups = self.context.program.n_groups
+        ends = np.cumsum(self.prepared.baseline.group_cycles)
+        shares = np.concatenate([[0.0], ends / ends[-1]]) if ends[-1] > 0 else np.zeros(1)
+        if len(shares) != n_groups + 1:
+            shares = np.linspace(0, 1, n_groups + 1)
+        result = []
+        for segment, offset in ((window.first, 0), (window.last, 1)):
+            epoch, group = divmod(segment, n_groups)
+            start = float(self.sketch.epoch_start_cycles[epoch])
+            end = float(self.sketch.epoch_end_cycles[epoch])
+            result.append(start + (end - start) * float(shares[group + offset]))
+        first_epoch = int(np.flatnonzero(np.isfinite(self.sketch.epoch_start_cycles))[0])
+        if window.first == first_epoch * n_groups:
+            result[0] = 0.0
+        return result[0], result[1]
+
+    def _fault(self, place: Place, window: Window) -> Fault:
+        start, end = self._times(window)
+        if not start < end:
+            start, end = 0.0, self._horizon
+        return Fault(place, window.slowdown, start, end)
+
+    def _report(
+        self, scans: dict[str, list[Window]], accepted: Sequence[tuple[Fault, Alarm]]
+    ) -> Diagnosis:
+        candidates = self.prepared.candidates
+        thresholds = self.prepared.thresholds
+        margin = np.full(len(candidates.places), -np.inf)
+        chosen: list[Window] = list(scans["mean"])
+        for statistic, windows in scans.items():
+            for i, window in enumerate(windows):
+                above = window.score - thresholds[statistic, int(candidates.family[i])]
+                if above > margin[i]:
+                    margin[i], chosen[i] = above, window
+        order: dict[Place, float] = {}
+        best_window: dict[Place, tuple[int, Window]] = {}
+        for i, place in enumerate(candidates.places):
+            if not candidates.covered[i]:
+                continue
+            name = place.physical if isinstance(place, Link) else place
+            if name not in order or margin[i] > order[name]:
+                order[name] = float(margin[i])
+                best_window[name] = (i, chosen[i])
+        reported_places = {_physical(fault.place): fault for fault, _ in accepted}
+        top = max([*order.values(), 0.0])
+        weights = {place: math.exp(value - top) for place, value in order.items()}
+        for place in reported_places:
+            weights[place] = max([*weights.values(), 1.0]) * 1.0
+        healthy = math.exp(-top)
+        if accepted:
+            share = 1.0
+            ordered = [p for p in reported_places]
+            others = [p for p in order if p not in reported_places]
+            residual_weight = {p: math.exp(min(order[p], 0.0)) * 1e-3 for p in others}
+            total = share * len(ordered) + sum(residual_weight.values()) + healthy
+            probability = {p: share / total for p in ordered}
+            probability |= {p: w / total for p, w in residual_weight.items()}
+        else:
+            total = healthy + sum(weights.values())
+            probability = {p: w / total for p, w in weights.items()}
+        suspects = []
+        for place, value in order.items():
+            _, window = best_window[place]
+            start, end = self._times(window)
+            suspects.append(
+                Suspect(
+                    place=place,
+                    probability=probability[place],
+                    score=value,
+                    slowdown=window.slowdown,
+                    start_cycles=start,
+                    end_cycles=end,
+                    evidence=f"{window.score:.1f} nats against healthy",
+                )
+            )
+        reported = []
+        for fault, alarm in accepted:
+            place = _physical(fault.place)
+            window = alarm.window
+            reported.append(
+                Suspect(
+                    place=fault.place,
+                    probability=probability.get(place, 1.0),
+                    score=alarm.excess,
+                    slowdown=fault.slowdown,
+                    start_cycles=fault.start_cycles,
+                    end_cycles=min(fault.end_cycles, self._horizon),
+                    ambiguous_with=self._ambiguous(alarm.index, window),
+                    evidence=(
+                        f"{window.score:.0f} nats against healthy, threshold "
+                        f"{window.score / alarm.excess:.0f}"
+                    ),
+                )
+            )
+        rank = {_physical(s.place): i for i, s in enumerate(reported)}
+        suspects.sort(key=lambda s: (rank.get(s.place, len(rank)), -s.score))
+        suspects = [
+            dataclasses.replace(reported[rank[s.place]], place=s.place) if s.place in rank else s
+            for s in suspects
+        ]
+        return Diagnosis(
+            ranked=tuple(suspects),
+            reported=tuple(reported),
+            not_covered=self._not_covered(),
+            healthy_probability=healthy / total,
+            method=f"robust against {self.prepared.baseline.source}",
+            clock_hz=self.context.program.chip.clock_hz,
+            notes=self._notes(),
+        )
+
+    def _ambiguous(self, index: int, window: Window) -> tuple[Place, ...]:
+        """Places whose template over the window's patterns is proportional to the accused one's."""
+        n_groups = self.context.program.n_groups
+        groups = {s % n_groups for s in range(window.first, window.last + 1)}
+        rows = np.isin(self.prepared.baseline.patterns.table["group"], list(groups))
+        share = self.prepared.candidates.share[np.flatnonzero(rows)].tocsc()
+        own = share[:, index].toarray().ravel()
+        length = np.linalg.norm(own)
+        if length == 0:
+            return ()
+        norms = np.sqrt(np.asarray(share.multiply(share).sum(axis=0)).ravel())
+        cosine = (own @ share) / np.where(norms > 0, norms * length, np.inf)
+        accused = _physical(self.prepared.candidates.places[index])
+        same = [self.prepared.candidates.places[i] for i in np.flatnonzero(cosine > 0.999)]
+        return tuple(dict.fromkeys(_physical(p) for p in same if _physical(p) != accused))
+
+    def _not_covered(self) -> tuple[Place, ...]:
+        candidates = self.prepared.candidates
+        seen: dict[Place, bool] = {}
+        for place, covered in zip(candidates.places, candidates.covered, strict=True):
+            name = _physical(place)
+            if isinstance(name, Core | Link):
+                seen[name] = seen.get(name, False) or bool(covered)
+        return tuple(place for place, covered in seen.items() if not covered)
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = []
+        if self.refitted:
+            scale = self.prepared.baseline.scale
+            notes.append(
+                f"the twin was refitted to the run: links {scale.link_speed:.3f}x, cores "
+                f"{scale.core_speed:.3f}x the configured speed"
+            )
+        lost = self.sketch.n_records - self.sketch.n_records_kept
+        if lost:
+            notes.append(f"{lost} of {self.sketch.n_records} records are not in the sketch")
+        return tuple(notes)
+
+
+def touches(place: Place, accused: set[Place]) -> bool:
+    """Whether a place is, or shares hardware with, one that is accused already."""
+    for other in accused:
+        if _physical(place) == _physical(other):
+            return True
+        routers = {place.id} if isinstance(place, Router) else set()
+        routers |= {other.id} if isinstance(other, Router) else set()
+        links = [p for p in (place, other) if isinstance(p, Link)]
+        if routers and any({link.src, link.dst} & routers for link in links):
+            return True
+    return False
+
+
+def _physical(place: Place) -> Place:
+    return place.physical if isinstance(place, Link) else place
+
+
+__all__ = ["DramPort", "RobustConfig", "RobustDetector", "Scanner"]
