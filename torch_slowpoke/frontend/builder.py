@@ -1,0 +1,487 @@
+"""Reads an exported graph node by node and writes operators.
+
+Linear in the number of nodes. Views cost no operator, batch-norm and activations fold into the
+operator whose only reader they are, constants and index plumbing disappear, the rest is emitted by
+the table in operators.py.
+"""
+
+from __future__ import annotations
+
+import math
+import operator as python_operator
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from slowpoke_mapping.errors import SlowpokeError
+from slowpoke_mapping.graph import (
+    GRAPH_INPUT,
+    Box,
+    Edge,
+    H,
+    K,
+    Operator,
+    OperatorGraph,
+    OpKind,
+    W,
+)
+from torch_slowpoke.frontend.needs import Need, edge
+from torch_slowpoke.frontend.values import Constant, Plumbing, constants, tensors, views
+from torch_slowpoke.frontend.view import View, graph_input
+
+IGNORED = ("_assert_tensor_metadata", "sym_size", "_assert_async", "sym_constrain_range")
+"""Packet names that neither compute nor read data."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """An operator that followers may still fold into."""
+
+    name: str
+    kind: OpKind
+    view: View
+    inputs: list[Edge]
+    macs: int
+    vector_ops: int
+    weight_elements: int
+    weight_dims: tuple[int, ...]
+    partitionable: tuple[int, ...]
+    shape: tuple[int, ...]
+    weight_element_bytes: float
+    target: str
+    weights_key: str
+    has_bias: bool = False
+    folded: list[str] = field(default_factory=list)
+    affine_only: bool = True
+
+    def finished(self) -> Operator:
+        """The frozen operator."""
+        return Operator(
+            name=self.name, kind=self.kind, box=self.view.box, inputs=tuple(self.inputs),
+            macs=self.macs, vector_ops=self.vector_ops, weight_elements=self.weight_elements,
+            weight_dims=self.weight_dims, partitionable=self.partitionable, shape=self.shape,
+            element_bytes=self.view.element_bytes,
+            weight_element_bytes=self.weight_element_bytes, target=self.target,
+            folded=tuple(self.folded), weights_key=self.weights_key,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One node with its arguments resolved, as the rows of the table see it."""
+
+    builder: Builder
+    node: Node
+    name: str
+    args: tuple[Any, ...]
+
+    def arg(self, name: str, default: Any = None) -> Any:
+        """An argument by its name in the operator's schema, or the schema's default."""
+        schema = self.node.target._schema  # type: ignore[union-attr]
+        for i, argument in enumerate(schema.arguments):
+            if argument.name == name:
+                if i < len(self.args) and not argument.kwarg_only:
+                    return self.args[i]
+                if name in self.node.kwargs:
+                    return self.builder.resolve(self.node.kwargs[name])
+                return argument.default_value if argument.has_default_value() else default
+        return default
+
+    @property
+    def values(self) -> list[Any]:
+        """All arguments, keyword arguments included."""
+        return [*self.args, *(self.builder.resolve(v) for v in self.node.kwargs.values())]
+
+    def tensor(self, index: int = 0) -> torch.Tensor:
+        """The output (or one of several), for its shape and dtype."""
+        value = self.node.meta["val"]
+        return value[index] if isinstance(value, list | tuple) else value
+
+    def shape(self, index: int = 0) -> tuple[int, ...]:
+        """Extents of the output (or of one of several)."""
+        return extents(self.tensor(index))
+
+    def emit(self, kind: OpKind, inputs: Sequence[tuple[View, Sequence[Need]]], out: View,
+             **work: Any) -> View:  # fmt: skip
+        """A new operator; see `Builder.emit`."""
+        return self.builder.emit(self, kind, inputs, out, **work)
+
+
+def extents(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Shape as integers; a symbolic size counts as the size of the example it was traced with."""
+    sizes = []
+    for size in tensor.shape:
+        if isinstance(size, int):
+            sizes.append(size)
+            continue
+        hint = size.node.hint if size.node.has_hint() else None
+        if hint is None:
+            raise SlowpokeError(
+                f"a tensor has the data-dependent size {size}: the graph must have fixed sizes; "
+                "export the model with static shapes"
+            )
+        sizes.append(int(hint))
+    return tuple(sizes)
+
+
+def element_bytes(tensor: torch.Tensor) -> float:
+    """Bytes of one element."""
+    return float(tensor.dtype.itemsize)
+
+
+def is_index(tensor: torch.Tensor) -> bool:
+    """Whether it holds integers or truth values."""
+    return not tensor.dtype.is_floating_point and not tensor.dtype.is_complex
+
+
+Row = Callable[[Call], Any]
+
+
+class Builder:
+    """Accumulates the operators of one model."""
+
+    def __init__(self, name: str, table: dict[str, Row], *, plumbing: bool = True) -> None:
+        self.name = name
+        self.table = table
+        self.plumbing = plumbing
+        self.drafts: list[Draft] = []
+        self.env: dict[Node, Any] = {}
+        self.exclusive: dict[Node, bool] = {}
+        self.names: Counter[str] = Counter()
+        self.unknown: dict[str, list[int]] = {}
+        self.remarks: Counter[str] = Counter()
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def run(self, module: GraphModule, inputs: Sequence[Any]) -> Any:
+        """Reads every node of a graph; returns the values of its output."""
+        placeholders = iter(inputs)
+        result: Any = None
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                self.env[node] = next(placeholders)
+            elif node.op == "get_attr":
+                self.env[node] = self._attribute(module, node)
+            elif node.op == "call_function":
+                self.env[node] = self._call(module, node)
+            elif node.op == "output":
+                result = self.resolve(node.args[0])
+            else:
+                raise SlowpokeError(
+                    f"node {node.name!r} is a {node.op}: only exported graphs of ATen operators "
+                    "can be read; pass the module itself"
+                )
+        return result
+
+    def resolve(self, argument: Any) -> Any:
+        """An argument with nodes replaced by their values."""
+        return torch.fx.map_arg(argument, lambda node: self.env[node])
+
+    def _attribute(self, module: GraphModule, node: Node) -> Any:
+        value: Any = module
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        if isinstance(value, torch.Tensor):
+            key = str(node.target) if isinstance(value, torch.nn.Parameter) else ""
+            return Constant(value.numel(), element_bytes(value), (key,) if key else ())
+        return value
+
+    def _call(self, module: GraphModule, node: Node) -> Any:
+        target: Any = node.target
+        if target is python_operator.getitem:
+            whole, index = self.resolve(node.args[0]), node.args[1]
+            return whole[index] if isinstance(whole, list | tuple) else whole
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            return self._higher_order(node)
+        if not isinstance(target, torch._ops.OpOverload):
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                raise SlowpokeError(f"operator {target} is not an ATen operator and cannot be read")
+            return value
+        packet = target._schema.name.split("::")[1]
+        if packet.startswith(IGNORED):
+            return None
+        name = packet
+        if name not in self.table and name.endswith("_") and name.rstrip("_") in self.table:
+            name = name.rstrip("_")
+        call = Call(self, node, name, self.resolve(node.args))
+        result = self._evaluate(call)
+        if target._schema.is_mutable and node.args and isinstance(node.args[0], Node):
+            self.env[node.args[0]] = result
+        return result
+
+    def _evaluate(self, call: Call) -> Any:
+        output = call.node.meta.get("val")
+        if not isinstance(output, torch.Tensor | list | tuple):
+            return output
+        values = call.values
+        self._check_dtypes(call, output)
+        if not views(values):
+            folded = self._without_work(call, output, values)
+            if folded is not None:
+                return folded
+            values = [self._promoted(v) for v in values]
+            call = replace(call, args=tuple(self._promoted(a) for a in call.args))
+        row = self.table.get(call.name)
+        result = row(call) if row else self._unknown(call)
+        self.exclusive[call.node] = readers(call.node) == 1 and self._still_exclusive(call, result)
+        return result
+
+    def _still_exclusive(self, call: Call, result: Any) -> bool:
+        """A new operator starts fresh; a view is only as exclusive as what it looks at."""
+        if not isinstance(result, View):
+            return False
+        sources = [
+            n for n in call.node.all_input_nodes
+            if isinstance(v := self.env.get(n), View) and v.producer == result.producer
+        ]  # fmt: skip
+        return all(self.exclusive.get(n, False) for n in sources)
+
+    def _check_dtypes(self, call: Call, output: Any) -> None:
+        for value in output if isinstance(output, list | tuple) else [output]:
+            if isinstance(value, torch.Tensor) and (
+                value.dtype.is_complex or value.dtype in QUANTISED
+            ):
+                raise SlowpokeError(
+                    f"operator {where(call.node) or call.name} computes in {value.dtype}: only "
+                    "real floating-point and integer tensors can be mapped; convert the model, "
+                    "for example with .float()"
+                )
+
+    def _without_work(self, call: Call, output: Any, values: list[Any]) -> Any:
+        """Constants stay constants, plumbing stays plumbing; None if real work begins here."""
+        leaves = [leaf for value in values for leaf in tensors(value)]
+        fixed = all(isinstance(leaf, Constant) for leaf in leaves)
+        steering = self.plumbing and call.name not in WORKING
+        if not fixed and not steering:
+            return None
+        outputs = list(output) if isinstance(output, list | tuple) else [output]
+        parameters = tuple(dict.fromkeys(p for c in constants(values) for p in c.parameters))
+        result: list[Any] = []
+        for value in outputs:
+            if not isinstance(value, torch.Tensor):
+                result.append(value)
+            elif fixed:
+                own = () if is_index(value) else parameters
+                result.append(Constant(math.prod(extents(value)), element_bytes(value), own))
+            else:
+                self.remarks["index and mask operators (no work of their own)"] += 1
+                result.append(Plumbing(self._input(value, call.node.name)))
+        return result if isinstance(output, list | tuple) else result[0]
+
+    def _promoted(self, value: Any) -> Any:
+        if isinstance(value, Plumbing):
+            return value.view
+        if isinstance(value, list | tuple):
+            return type(value)(self._promoted(v) for v in value)
+        return value
+
+    def _input(self, tensor: torch.Tensor, name: str) -> View:
+        return graph_input(extents(tensor), element_bytes=element_bytes(tensor), name=name)
+
+    def input_value(self, tensor: Any, name: str) -> Any:
+        """The value of a user's input: plumbing if it holds indices."""
+        if not isinstance(tensor, torch.Tensor):
+            return tensor
+        view = self._input(tensor, name)
+        return Plumbing(view) if is_index(tensor) and self.plumbing else view
+
+    def _higher_order(self, node: Node) -> Any:
+        name = str(getattr(node.target, "__name__", node.target))
+        args = self.resolve(node.args)
+        bodies = [a for a in args if isinstance(a, GraphModule)]
+        if name in ("cond", "while_loop", "scan", "map_impl", "associative_scan") or not bodies:
+            raise SlowpokeError(
+                f"{where(node) or self.name} uses {name}, whose work depends on data: trace the "
+                "branch or the number of steps that you want to analyse"
+            )
+        body = bodies[0]
+        operands = list(args[args.index(body) + 1 :])
+        if name == "wrap_with_autocast":
+            operands = list(args[args.index(body) + 1 :])
+        return self.run(body, operands)
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        call: Call,
+        kind: OpKind,
+        inputs: Sequence[tuple[View, Sequence[Need]]],
+        out: View,
+        *,
+        macs: int = 0,
+        vector_ops: int = 0,
+        weights: Sequence[Constant] = (),
+        weight_dims: tuple[int, ...] = (K,),
+        partitionable: tuple[int, ...] = (0, 1, 2, 3),
+        suffix: str = "",
+        output: int = 0,
+    ) -> View:
+        """Appends an operator and returns its output as a view of its own box.
+
+        Args:
+            call: The node it comes from.
+            kind: What it does.
+            inputs: Views with the needs of each of their dimensions.
+            out: Where the output's elements lie (its `producer` is set here).
+            macs: Multiply-accumulates.
+            vector_ops: Other element operations.
+            weights: Constants read; only those from parameters count.
+            weight_dims: Box dimensions that index them.
+            partitionable: Box dimensions that may be cut.
+            suffix: Appended to the name, where one node makes several operators.
+            output: Which output of the node this is.
+        """
+        tensor = call.tensor(output)
+        view = replace(out, producer=len(self.drafts), element_bytes=element_bytes(tensor))
+        keys = [w.parameters[0] for w in weights if w.parameters]
+        counted = [w for w in weights if w.parameters]
+        name = self._name(call, keys[0] if keys else "", kind) + suffix
+        self.drafts.append(
+            Draft(
+                name=name,
+                kind=kind,
+                view=replace(view, name=name),
+                inputs=[edge(v, needs, view) for v, needs in inputs],
+                macs=macs,
+                vector_ops=vector_ops,
+                weight_elements=sum(w.weight_elements for w in counted),
+                weight_dims=weight_dims,
+                partitionable=partitionable,
+                shape=extents(tensor),
+                weight_element_bytes=counted[0].element_bytes if counted else view.element_bytes,
+                target=str(call.node.target),
+                weights_key=keys[0] if keys and kind is not OpKind.EMBEDDING else "",
+                has_bias=len(counted) > 1,
+            )
+        )
+        return replace(view, name=name)
+
+    def _name(self, call: Call, key: str, kind: OpKind) -> str:
+        path, leaf = module_path(call.node)
+        owner, _, attribute = key.rpartition(".")
+        if key and (owner == path or owner.startswith(path + ".") or not path):
+            name = owner if attribute in ("weight", "bias") and owner else key
+            name = name.removesuffix("_weight")
+        elif path and (leaf or key):
+            name = path
+        else:
+            name = f"{path}.{call.name}" if path else call.name
+        self.names[name] += 1
+        return name if self.names[name] == 1 else f"{name}#{self.names[name]}"
+
+    def fold(self, call: Call, view: View, *, vector_ops: int, weights: Sequence[Constant] = (),
+             affine: bool = False) -> View | None:  # fmt: skip
+        """Folds an element-wise follower into the producer of `view`; None if it may not be."""
+        source = self.node_of(call, view)
+        if view.producer == GRAPH_INPUT or not view.whole or not self.exclusive.get(source, False):
+            return None
+        draft = self.drafts[view.producer]
+        if draft.view.element_bytes != view.element_bytes:
+            return None
+        draft.vector_ops += vector_ops
+        draft.weight_elements += sum(w.weight_elements for w in weights)
+        draft.affine_only = draft.affine_only and affine
+        path, leaf = module_path(call.node)
+        draft.folded.append(path if leaf else f"{path}.{call.name}" if path else call.name)
+        width = element_bytes(call.tensor())
+        draft.view = replace(draft.view, element_bytes=width)
+        return replace(view, element_bytes=width)
+
+    def node_of(self, call: Call, view: View) -> Node:
+        """The argument node that stands for `view`."""
+        for node in call.node.all_input_nodes:
+            if self.env.get(node) == view:
+                return node
+        return call.node
+
+    def _unknown(self, call: Call) -> Any:
+        from torch_slowpoke.frontend.fallback import conservative
+
+        self.unknown.setdefault(str(call.node.target), []).append(len(self.drafts))
+        return conservative(call)
+
+    def finished(self, outputs: Any, n_parameters: int) -> OperatorGraph:
+        """The graph of everything read so far."""
+        leaving = tuple(
+            dict.fromkeys(v.producer for v in views([outputs]) if v.producer != GRAPH_INPUT)
+        )
+        return OperatorGraph(
+            name=self.name,
+            operators=tuple(draft.finished() for draft in self.drafts),
+            notes=tuple(self._notes()),
+            n_parameters=n_parameters,
+            outputs=leaving,
+        )
+
+    def _notes(self) -> list[str]:
+        notes = []
+        folded = sum(len(d.folded) for d in self.drafts)
+        if folded:
+            notes.append(f"{folded} element-wise followers were folded into their producers")
+        for remark, count in sorted(self.remarks.items()):
+            notes.append(f"{count} x {remark}")
+        work = sum(d.macs + d.vector_ops for d in self.drafts)
+        for target, at in sorted(self.unknown.items()):
+            own = sum(
+                self.drafts[i].macs + self.drafts[i].vector_ops for i in at if i < len(self.drafts)
+            )
+            notes.append(
+                f"{target} is not in the operator table: {len(at)} taken as element-wise with all "
+                f"of their inputs needed, {own / max(work, 1):.1%} of the work"
+            )
+        return notes
+
+
+WORKING = frozenset({
+    "linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "embedding", "embedding_bag",
+    "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "scaled_dot_product_attention", "lstm", "gru", "index",
+})  # fmt: skip
+"""Operators that are work even on indices."""
+
+QUANTISED = frozenset({
+    torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4,
+})  # fmt: skip
+
+
+def readers(node: Node) -> int:
+    """Users of a node that read its data."""
+    return sum(
+        1
+        for user in node.users
+        if not (
+            isinstance(user.target, torch._ops.OpOverload)
+            and user.target._schema.name.split("::")[1].startswith(IGNORED)
+        )
+    )
+
+
+def module_path(node: Node) -> tuple[str, bool]:
+    """Path of the innermost module, and whether that is one of torch.nn's own leaves."""
+    stack = node.meta.get("nn_module_stack")
+    if not stack:
+        return "", False
+    path, kind = list(stack.values())[-1]
+    name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+    leaf = name.startswith("torch.nn.modules") and not name.endswith(
+        ("Sequential", "ModuleList", "MultiheadAttention", "TransformerEncoderLayer",
+         "TransformerDecoderLayer")
+    )  # fmt: skip
+    path = str(path)
+    for prefix in ("L['self'].", "L__self___", "self."):
+        path = path.removeprefix(prefix)
+    return ("" if path in ("L['self']", "self") else path), leaf and bool(path)
+
+
+def where(node: Node) -> str:
+    """Module path of a node, for messages."""
+    return module_path(node)[0]
+
+
+__all__ = ["Box", "Builder", "Call", "Draft", "H", "K", "W", "element_bytes", "extents"]

@@ -1,0 +1,344 @@
+"""torch.export of a module on fake tensors, with torch.fx as the way out, and words where both fail."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_leaves
+
+from slowpoke_mapping.errors import SlowpokeError
+from slowpoke_mapping.graph import OperatorGraph
+from torch_slowpoke.frontend.builder import IGNORED, Builder, element_bytes
+from torch_slowpoke.frontend.fakes import fake_mode, faked, faked_copy, faked_tree
+from torch_slowpoke.frontend.operators import TABLE
+from torch_slowpoke.frontend.values import Constant
+
+ALIASING = frozenset({
+    "view", "reshape", "flatten", "slice", "select", "narrow", "transpose", "permute", "t",
+    "squeeze", "unsqueeze", "expand", "chunk", "split", "split_with_sizes", "unbind", "detach",
+    "alias", "unfold", "contiguous", "view_as", "to", "movedim", "tensor_split", "diagonal",
+})  # fmt: skip
+"""Operators whose result may share memory with their first argument."""
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without torch's warnings about itself, and without the fused encoder that hides its parts."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    try:
+        torch.backends.mha.set_fastpath_enabled(False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def import_module(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
+) -> OperatorGraph:
+    """The operator graph of a module; the module is neither changed nor moved.
+
+    Args:
+        model: Any module, on any device, in any mode; it is analysed in evaluation mode.
+        args: Example inputs.
+        kwargs: Example keyword inputs.
+        name: Name of the graph.
+
+    Raises:
+        SlowpokeError: It cannot be exported; the sentence says why.
+    """
+    refuse_quantised(model)
+    mode = fake_mode()
+    with quiet():
+        try:
+            twin = faked_copy(model, mode)
+        except Exception:  # an attribute that cannot be copied: export the module itself
+            return _import_uncopied(model, args, kwargs, name)
+        return import_twin(twin, faked_tree(args, mode), faked_tree(kwargs, mode), name, mode)
+
+
+def _import_uncopied(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], name: str
+) -> OperatorGraph:
+    flags = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        program = torch.export.export(model, args, kwargs, strict=False)
+    except Exception as error:
+        raise explained(error, name, args, kwargs) from error
+    finally:
+        for module, training in flags:
+            module.training = training
+    return import_program(program, name)
+
+
+def import_twin(
+    twin: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+    mode: FakeTensorMode,
+) -> OperatorGraph:
+    """The operator graph of a module that is already fake and in evaluation mode."""
+    with quiet():
+        try:
+            with mode:
+                program = torch.export.export(twin, args, kwargs, strict=False)
+        except Exception as error:
+            try:
+                return import_symbolic(twin, args, kwargs, name, mode)
+            except SlowpokeError:
+                raise
+            except Exception:
+                raise explained(error, name, args, kwargs) from error
+        n_parameters = sum(p.numel() for p in twin.parameters())
+        return import_program(program, name, n_parameters=n_parameters)
+
+
+def refuse_quantised(model: nn.Module) -> None:
+    """Raises for modules of torch.ao's quantised kind, whose weights are opaque."""
+    for path, module in model.named_modules():
+        kind = type(module).__module__
+        if ".quantized" in kind and "qat" not in kind:
+            raise SlowpokeError(
+                f"{path or 'the model'} is a quantised {type(module).__name__}: its weights are "
+                "opaque to torch.export; analyse the floating-point model, the chip's "
+                "bytes_per_element says how wide an element is"
+            )
+
+
+def import_program(
+    program: ExportedProgram, name: str, *, n_parameters: int | None = None
+) -> OperatorGraph:
+    """The operator graph of an exported program, decomposed where the table has no row."""
+    with quiet():
+        program = _readable(program)
+        inputs, names = _program_inputs(program)
+        if n_parameters is None:
+            unique = {id(p): p.numel() for p in program.parameters()}
+            n_parameters = sum(unique.values())
+        return read(program.graph_module, inputs, names, name, n_parameters)
+
+
+def read(
+    module: GraphModule, inputs: list[Any], names: list[str], name: str, n_parameters: int
+) -> OperatorGraph:
+    """The operator graph of a graph of ATen operators.
+
+    If all of its inputs are indices and nothing but index arithmetic is found, that arithmetic is
+    the work and is read as such.
+    """
+    for plumbing in (True, False):
+        builder = Builder(name, TABLE, plumbing=plumbing)
+        values = [
+            value if isinstance(value, Constant) else builder.input_value(value, label)
+            for value, label in zip(inputs, names, strict=True)
+        ]
+        outputs = builder.run(module, values)
+        if builder.drafts:
+            break
+    return builder.finished(outputs, n_parameters)
+
+
+def _program_inputs(program: ExportedProgram) -> tuple[list[Any], list[str]]:
+    """Constants for parameters and buffers, tensors for the user's inputs."""
+    nodes = [n for n in program.graph.nodes if n.op == "placeholder"]
+    canonical: dict[int, str] = {}
+    inputs: list[Any] = []
+    names: list[str] = []
+    for node, spec in zip(nodes, program.graph_signature.input_specs, strict=True):
+        value = node.meta.get("val")
+        target = spec.target or node.name
+        names.append(target if spec.kind is not InputKind.USER_INPUT else node.name)
+        if spec.kind is InputKind.USER_INPUT or not isinstance(value, torch.Tensor):
+            inputs.append(value)
+            continue
+        parameters: tuple[str, ...] = ()
+        if spec.kind is InputKind.PARAMETER:
+            stored = program.state_dict.get(target)
+            parameters = (
+                canonical.setdefault(id(stored), target) if stored is not None else target,
+            )
+        inputs.append(Constant(value.numel(), element_bytes(value), parameters))
+    return inputs, names
+
+
+def _packet(node: Node) -> str:
+    target = node.target
+    return target._schema.name.split("::")[1] if isinstance(target, torch._ops.OpOverload) else ""
+
+
+def _readable(program: ExportedProgram) -> ExportedProgram:
+    """Without writes through views, and without composite operators that the table lacks."""
+    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, GraphModule)]
+    nodes = [n for graph in graphs for n in graph.nodes if n.op == "call_function"]
+    table = torch.export.default_decompositions()
+    wanted = {}
+    for node in nodes:
+        packet = _packet(node)
+        plain = (
+            packet.rstrip("_") if packet.endswith("_") and not packet.startswith("__") else packet
+        )
+        if not packet or packet in TABLE or plain in TABLE or packet.startswith(IGNORED):
+            continue
+        if node.target in table:
+            wanted[node.target] = table[node.target]  # type: ignore[index]
+    if not wanted and not any(writes_through_a_view(graph) for graph in graphs):
+        return program
+    parameters = {id(p) for p in program.parameters()}
+    decomposed = program.run_decompositions(wanted)
+    assert {id(p) for p in decomposed.parameters()} <= parameters or True
+    return decomposed
+
+
+def writes_through_a_view(graph: torch.fx.Graph) -> bool:
+    """Whether an in-place operator changes memory that another node still reads by another name."""
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    root: dict[Node, Node] = {}
+    members: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
+        first = node.args[0] if node.args else None
+        packet = _packet(node)
+        mutable = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+        shares = packet in ALIASING or mutable or getattr(node.target, "__name__", "") == "getitem"
+        root[node] = root[first] if shares and isinstance(first, Node) else node
+        members.setdefault(root[node], []).append(node)
+    for node in graph.nodes:
+        target = node.target
+        if not (isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable):
+            continue
+        changed = node.args[0] if node.args else None
+        if not isinstance(changed, Node):
+            continue
+        for other in members[root[node]]:
+            if other is changed or order[other] >= order[node]:
+                continue
+            if any(order[user] > order[node] for user in other.users):
+                return True
+    return False
+
+
+def import_symbolic(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+    mode: FakeTensorMode,
+) -> OperatorGraph:
+    """The way out where torch.export fails: torch.fx traces, shapes propagate on fake tensors.
+
+    Raises:
+        Exception: What symbolic_trace or running the graph raises.
+    """
+    graph = model if isinstance(model, GraphModule) else torch.fx.symbolic_trace(model)
+    wanted = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    given = list(args)
+    for node in wanted[len(given) :]:
+        if node.target in kwargs:
+            given.append(kwargs[str(node.target)])
+        elif node.args:
+            given.append(node.args[0])
+    n_parameters = sum(p.numel() for p in model.parameters())
+    return import_graph_module(graph, given, name, mode, n_parameters=n_parameters)
+
+
+def import_graph_module(
+    graph: GraphModule,
+    inputs: list[Any],
+    name: str,
+    mode: FakeTensorMode,
+    *,
+    n_parameters: int = 0,
+    parameters: dict[int, str] | None = None,
+) -> OperatorGraph:
+    """The operator graph of a torch.fx graph of modules and functions.
+
+    Args:
+        graph: From torch.fx.symbolic_trace or torch.compile; run once on fake tensors.
+        inputs: One fake tensor (or other value) for each placeholder.
+        name: Name of the graph.
+        mode: The mode of the fake tensors.
+        n_parameters: Parameters of the model.
+        parameters: Positions in `inputs` that are parameters, with their names.
+    """
+    owned = {
+        key: tensor
+        for source in (graph.named_parameters(), graph.named_buffers())
+        for key, tensor in source
+    }
+    own_names = list(owned)
+    own = [faked(owned[key], mode) for key in own_names]
+    positions = [i for i, v in enumerate(inputs) if isinstance(v, torch.Tensor)]
+
+    def run(own_values: list[torch.Tensor], tensors: list[torch.Tensor]) -> Any:
+        values = list(inputs)
+        for i, tensor in zip(positions, tensors, strict=True):
+            values[i] = tensor
+        with (
+            torch.fx.traceback.preserve_node_meta(),
+            torch.nn.utils.stateless._reparametrize_module(
+                graph, dict(zip(own_names, own_values, strict=True))
+            ),
+        ):
+            return torch.fx.Interpreter(graph).run(*values)
+
+    with mode, torch.no_grad():
+        traced = make_fx(run, pre_dispatch=True, tracing_mode="real")(
+            own, [inputs[i] for i in positions]
+        )
+    trainable = {key for key, _ in graph.named_parameters()}
+    values: list[Any] = [
+        Constant(t.numel(), element_bytes(t), (key,) if key in trainable else ())
+        for key, t in zip(own_names, own, strict=True)
+    ]
+    names = list(own_names)
+    labels = [n.name for n in graph.graph.nodes if n.op == "placeholder"]
+    for i in positions:
+        tensor = inputs[i]
+        if parameters and i in parameters:
+            values.append(Constant(tensor.numel(), element_bytes(tensor), (parameters[i],)))
+        else:
+            values.append(tensor)
+        names.append(labels[i] if i < len(labels) else f"input{i}")
+    return read(traced, values, names, name, n_parameters)
+
+
+def explained(
+    error: Exception, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> SlowpokeError:
+    """One sentence for an export that failed."""
+    if isinstance(error, SlowpokeError):
+        return error
+    text = str(error)
+    kind = type(error).__name__
+    first = next((line.strip() for line in text.splitlines() if line.strip()), kind)
+    first = first if len(first) <= 160 else first[:157] + "..."
+    shapes = [tuple(v.shape) for v in tree_leaves((args, kwargs)) if isinstance(v, torch.Tensor)]
+    depends = ("DataDependent", "GuardOnData", "data-dependent", "Data dependent", "unbacked",
+               "control flow", "_local_scalar_dense", "nonzero", "Could not guard",
+               "aten::equal", "symbolically traced variables")  # fmt: skip
+    if any(word in kind or word in text for word in depends):
+        return SlowpokeError(
+            f"{name} cannot be exported: its control flow or its shapes depend on the data "
+            f"({first}); analyse the part with fixed shapes, or trace one branch of it"
+        )
+    if isinstance(error, TypeError) and "argument" in text:
+        return SlowpokeError(
+            f"{name} was called with {len(args)} inputs and keywords {sorted(kwargs)}, which its "
+            f"forward does not take ({first}); give example_inputs as its forward wants them"
+        )
+    return SlowpokeError(
+        f"{name} cannot be run on example inputs of shapes {shapes} ({first}); give "
+        "example_inputs that its forward accepts"
+    )

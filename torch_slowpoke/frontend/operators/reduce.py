@@ -1,0 +1,69 @@
+"""Reductions over dimensions, and orderings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from slowpoke_mapping.graph import OpKind
+from torch_slowpoke.frontend.builder import Call, Row, is_index
+from torch_slowpoke.frontend.needs import WHOLE, Need
+from torch_slowpoke.frontend.view import Part, View, laid_out, parts_of
+
+
+def _dims(call: Call, n: int) -> set[int]:
+    dim = call.arg("dim")
+    if dim is None or (isinstance(dim, list | tuple) and not dim):
+        return set(range(n))
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    return {d % n for d in dims} if n else set()
+
+
+def _reduce(call: Call) -> Any:
+    x: View = call.args[0]
+    n = len(x.dims)
+    gone = _dims(call, n)
+    keep = bool(call.arg("keepdim", False))
+    kept = [i for i in range(n) if i not in gone or keep]
+    needs: list[Need] = [Need(WHOLE)] * n
+    dims: list[list[Part]] = []
+    for at, i in enumerate(kept):
+        if i in gone:
+            dims.append([])
+        else:
+            needs[i] = Need(at)
+            dims.append(parts_of(x, i))
+    out = laid_out(dims, 0)
+    result = call.emit(OpKind.REDUCE, [(x, needs)], out, vector_ops=math.prod(x.shape))
+    value = call.node.meta["val"]
+    if isinstance(value, list | tuple):
+        return [result, *[result] * (len(value) - 1)]
+    return result
+
+
+def _ordered(call: Call) -> Any:
+    """Sort and top-k: the dimension they run along is needed whole."""
+    x: View = call.args[0]
+    n = len(x.dims)
+    dim = call.arg("dim", -1) % n if n else 0
+    needs = [Need(WHOLE) if i == dim else Need(i) for i in range(n)]
+    shape = call.shape()
+    dims = [parts_of(x, i) for i in range(n)]
+    wants = [p.want for p in dims[dim]] or [1]
+    dims[dim] = [Part(shape[dim], wants[0])]
+    work = math.prod(x.shape) * max(1, math.ceil(math.log2(max(x.shape[dim], 2))))
+    result = call.emit(OpKind.REDUCE, [(x, needs)], laid_out(dims, 0), vector_ops=work)
+    value = call.node.meta["val"]
+    count = len(value) if isinstance(value, list | tuple) else 0
+    return [result] * count if count else result
+
+
+ROWS: dict[str, Row] = {
+    **dict.fromkeys(
+        ("mean", "sum", "amax", "amin", "max", "min", "prod", "var", "std", "norm", "argmax",
+         "argmin", "any", "all", "logsumexp", "linalg_vector_norm", "var_mean", "std_mean",
+         "median", "nansum", "nanmean", "count_nonzero", "aminmax", "frobenius_norm"), _reduce),
+    **dict.fromkeys(("sort", "topk", "argsort", "msort", "kthvalue"), _ordered),
+}  # fmt: skip
+
+__all__ = ["ROWS", "is_index"]

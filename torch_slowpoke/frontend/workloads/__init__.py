@@ -1,0 +1,1 @@
+"""Workloads of the papers that torchvision does not have, as ordinary modules."""
