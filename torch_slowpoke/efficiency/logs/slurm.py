@@ -1,0 +1,258 @@
+"""Slurm: the output of `sacct --parsable2`, with or without its header.
+
+Ask for it with SACCT_COMMAND. `--duplicates` is a must: without it a run that a node failure ended
+and that was requeued disappears from the log (sacct shows the newest record of a job only).
+Fields and their odd values: sacct(1), slurm 26.11.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from slowpoke_mapping.errors import SlowpokeError
+from torch_slowpoke.efficiency.logs.fields import (
+    Memo,
+    check_times,
+    date_seconds,
+    elapsed_seconds,
+    limit_minutes,
+    limit_seconds,
+    node_count,
+)
+from torch_slowpoke.efficiency.logs.joblog import STATE_CODE, JobLogBuilder, RowError
+
+SACCT_FORMAT = (
+    "JobIDRaw,JobID,Cluster,Partition,Account,Submit,Start,End,ElapsedRaw,Elapsed,TimelimitRaw,"
+    "Timelimit,NNodes,AllocNodes,State,ExitCode,Restarts,FailedNode,NodeList,JobName"
+)
+SACCT_COMMAND = (
+    "sacct --allusers --allocations --duplicates --parsable2 --starttime S --endtime E "
+    f"--format={SACCT_FORMAT}"
+)
+# Headerless logs are recognised by their number of columns: ours, and that of APEL's parsers.
+KNOWN_FORMATS = (
+    SACCT_FORMAT,
+    "JobID,JobName,User,Group,Start,End,Elapsed,TotalCPU,Partition,NCPUS,NNodes,NodeList,MaxRSS,"
+    "MaxVMSize,State",
+)
+# Columns of free text, in which the delimiter may occur.
+_FREE_TEXT = ("jobname", "comment", "admincomment", "systemcomment", "workdir", "submitline")
+
+_STATES = {
+    **{s: STATE_CODE[s] for s in STATE_CODE if s != "UNKNOWN"},
+    "SUSPENDED": STATE_CODE["RUNNING"],
+    "COMPLETING": STATE_CODE["RUNNING"],
+    "RESIZING": STATE_CODE["RUNNING"],
+    "STOPPED": STATE_CODE["RUNNING"],
+    "SIGNALING": STATE_CODE["RUNNING"],
+    "STAGE_OUT": STATE_CODE["RUNNING"],
+    "SPECIAL_EXIT": STATE_CODE["REQUEUED"],
+    "LAUNCH_FAILED": STATE_CODE["BOOT_FAIL"],
+    "RECONFIG_FAIL": STATE_CODE["BOOT_FAIL"],
+}
+_SHORT = {
+    "BF": "BOOT_FAIL", "CA": "CANCELLED", "CD": "COMPLETED", "DL": "DEADLINE", "F": "FAILED",
+    "NF": "NODE_FAIL", "OOM": "OUT_OF_MEMORY", "PR": "PREEMPTED", "R": "RUNNING",
+    "RQ": "REQUEUED", "RV": "REVOKED", "TO": "TIMEOUT", "S": "SUSPENDED", "CG": "COMPLETING",
+    "PD": "PENDING", "CF": "CONFIGURING",
+}  # fmt: skip
+_NOT_STARTED = ("PENDING", "CONFIGURING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD")
+_WAITING = -1.0
+_FAILED = tuple(STATE_CODE[s] for s in ("NODE_FAIL", "BOOT_FAIL", "FAILED"))
+
+
+def state_code(text: str) -> float:
+    """Index into STATES of `CANCELLED by 1000`, `NODE_FAIL,REQUEUED`, `CANCELLED+`; -1: waiting."""
+    words = [w.split(" by ")[0].strip().rstrip("+") for w in text.split(",")]
+    words = [_SHORT.get(w, w) for w in words]
+    if "NODE_FAIL" in words:  # with flags: what ended the run, before what followed
+        return STATE_CODE["NODE_FAIL"]
+    word = words[0]
+    if word in _NOT_STARTED:
+        return _WAITING
+    if word not in _STATES:
+        raise RowError("state is missing" if word == "" else "state is not one of Slurm's")
+    return _STATES[word]
+
+
+class Columns:
+    """Where sacct's fields stand in a line."""
+
+    def __init__(self, names: Sequence[str], application: str = "") -> None:
+        self.names = [n.split("(")[0].split("%")[0].strip().lower() for n in names]
+        self.n = len(self.names)
+        self.identity = [i for n in ("cluster", "submit") if (i := self._find(n)) >= 0]
+        self.job = self._find("jobidraw", "jobid")
+        self.nodes = self._find("allocnodes", "nnodes")
+        self.elapsed = self._find("elapsedraw", "elapsed")
+        self.limit = self._find("timelimitraw", "timelimit")
+        self.raw_limit = "timelimitraw" in self.names
+        self.state = self._find("state")
+        self.start, self.end = self._find("start"), self._find("end")
+        self.hosts, self.failed = self._find("nodelist"), self._find("failednode")
+        self.application = self._find(application.lower()) if application else -1
+        if application and self.application < 0:
+            raise SlowpokeError(f"the log has no column {application!r}: it has {', '.join(names)}")
+        self.last_used = max(
+            self.job, self.nodes, self.elapsed, self.limit, self.state, self.start, self.end,
+            self.hosts, self.failed, self.application, *self.identity,
+        )  # fmt: skip
+        free = [i for i, n in enumerate(self.names) if n in _FREE_TEXT]
+        self.free_text = free[0] if len(free) == 1 else -1
+
+    def _find(self, *names: str) -> int:
+        return next((self.names.index(n) for n in names if n in self.names), -1)
+
+    def check(self) -> None:
+        """Refuse a log that cannot tell node-hours or how jobs ended."""
+        missing = [
+            name
+            for name, at in (
+                ("JobID", self.job),
+                ("State", self.state),
+                ("NNodes", self.nodes),
+                ("Elapsed", self.elapsed),
+            )
+            if at < 0
+        ]
+        if missing:
+            raise SlowpokeError(
+                f"the sacct log has no column {', '.join(missing)}: ask for it with {SACCT_COMMAND}"
+            )
+
+    def split(self, line: str, delimiter: str) -> list[str]:
+        """Fields of a line; surplus delimiters belong to the one column of free text."""
+        fields = line.split(delimiter)
+        surplus = len(fields) - self.n
+        if surplus == 0:
+            return fields
+        if surplus == 1 and fields[-1] == "":  # sacct --parsable ends each line with a delimiter
+            return fields[:-1]
+        if surplus < 0:
+            # The last field may be cut off within; all that are used must stand before it.
+            if self.last_used >= len(fields) - 1:
+                raise RowError("fewer fields than columns: the line is cut off")
+            return fields
+        if self.free_text < 0:
+            raise RowError("more fields than columns")
+        at = self.free_text
+        return [
+            *fields[:at],
+            delimiter.join(fields[at : at + surplus + 1]),
+            *fields[at + surplus + 1 :],
+        ]
+
+
+def _is_header(line: str) -> bool:
+    low = line.lower()
+    return "jobid" in low and "state" in low
+
+
+def _columns_of_header(line: str, delimiter: str, application: str) -> tuple[Columns, str]:
+    delimiter = delimiter or max("|;,\t", key=line.count)
+    names = line.lstrip("# ").split(delimiter)
+    return Columns(names[:-1] if names[-1] == "" else names, application), delimiter
+
+
+def _columns_by_number(line: str, delimiter: str, given: str, application: str) -> Columns:
+    n = len(line.split(delimiter)) - line.endswith(delimiter)
+    for known in [given] if given else KNOWN_FORMATS:
+        names = known.replace(delimiter, ",").split(",")
+        if given or len(names) == n:
+            return Columns(names, application)
+    raise SlowpokeError(
+        f"the log has {n} columns and no header: name them with --columns, or print it again "
+        f"with {SACCT_COMMAND}"
+    )
+
+
+def read_slurm(
+    lines: Iterable[tuple[int, str]],
+    *,
+    columns: str = "",
+    delimiter: str = "",
+    application: str = "",
+) -> JobLogBuilder:
+    """Read sacct's output. O(n) time; memory for numbers only.
+
+    Args:
+        lines: Line number and line, blank lines left out.
+        columns: `--format` of a log without header, comma-separated.
+        delimiter: If it is not `|` and the header does not show it.
+        application: Column that tells applications apart, like Account or JobName.
+
+    Raises:
+        SlowpokeError: No header and an unknown number of columns, fixed-width output, or no
+            column for the job, the state, the nodes or the elapsed time.
+    """
+    builder = JobLogBuilder("slurm")
+    reader: _RowReader | None = None
+    header = ""
+    for number, line in lines:
+        builder.report.n_lines += 1
+        if reader is None:
+            if _is_header(line):
+                header = line
+                where, delimiter = _columns_of_header(line, delimiter, application)
+                reader = _RowReader(where, delimiter, builder)
+                continue
+            delimiter = delimiter or "|"
+            where = _columns_by_number(line, delimiter, columns, application)
+            reader = _RowReader(where, delimiter, builder)
+        if line == header:
+            builder.report.skip("header", number)
+            continue
+        try:
+            reader.read(number, line)
+        except RowError as error:
+            builder.report.reject(str(error), number)
+    return builder
+
+
+class _RowReader:
+    """Reads one line at a time into the builder."""
+
+    def __init__(self, where: Columns, delimiter: str, builder: JobLogBuilder) -> None:
+        where.check()
+        self.where, self.delimiter, self.builder = where, delimiter, builder
+        self.elapsed = Memo(elapsed_seconds)
+        self.limit = Memo(limit_minutes if where.raw_limit else limit_seconds)
+        self.nodes = Memo(node_count)
+        self.state = Memo(state_code)
+        if "submit" not in where.names:
+            builder.report.notes.append(
+                "no Submit column: runs of a requeued job are told apart by their start alone"
+            )
+
+    def read(self, number: int, line: str) -> None:
+        w = self.where
+        fields = w.split(line, self.delimiter)
+        if len(fields) < w.n:
+            self.builder.report.repair("the last columns are missing, none that is used", number)
+        job = fields[w.job]
+        if "." in job:
+            self.builder.report.skip("step of a job", number)
+            return
+        if not job[:1].isdigit():
+            raise RowError("job id is not a number")
+        state = int(self.state[fields[w.state].strip()])
+        if state < 0:
+            self.builder.report.skip("waiting: not started yet", number)
+            return
+        elapsed = self.elapsed[fields[w.elapsed]]
+        start = date_seconds(fields[w.start]) if w.start >= 0 else math.nan
+        end = date_seconds(fields[w.end]) if w.end >= 0 else math.nan
+        check_times(start, end, elapsed)
+        failed = state in _FAILED
+        self.builder.add(
+            number,
+            self.nodes[fields[w.nodes]],
+            elapsed,
+            self.limit[fields[w.limit]] if w.limit >= 0 else math.nan,
+            start,
+            end,
+            state,
+            identity=(job, *(fields[i] for i in w.identity)),
+            hosts=fields[w.hosts] if failed and w.hosts >= 0 else "",
+            failed_hosts=fields[w.failed] if failed and w.failed >= 0 else "",
+            application=fields[w.application] if w.application >= 0 else "",
+        )
