@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slowpoke_tracer.trace import TraceMeta
+from slowpoke_tracer.trace import RAW_RECORD_BYTES, TraceMeta
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,7 +15,11 @@ class Sketch:
     """Statistics of every retained pattern, per epoch.
 
     Cells hold the statistics of ln(duration in cycles): the logarithm is what both detection and
-    the packed layout use. Epoch e = floor(n_epochs * batch / n_batches) (design.md section 5).
+    the packed layout use. Duration is end - start of a compute record, eject - inject of a message,
+    and consume - eject of a PORT pattern (the second statistic of a DRAM write). Values are those
+    that the packed layout can hold (`slowpoke_tracer.layout`): ln in steps of 1/2048, timestamps in
+    steps of 16 cycles, durations below 1 cycle as 1 cycle. Epoch e = floor(n_epochs * batch /
+    n_batches) (design.md section 5).
 
     Attributes:
         patterns: (n,) PATTERN_DTYPE of `slowpoke_tracer.patterns`: the retained patterns.
@@ -34,6 +38,16 @@ class Sketch:
         n_records_kept: Records that the retained patterns account for.
         meta: Of the trace it was made from.
         mode: `static` or `hash`.
+        missed: (n,) records of each pattern that Stage-1 counted before its promotion: they
+            happened but are in no cell (hash mode).
+        n_patterns: Patterns that the program has, retained or not.
+        raw_records: (n_cores, 2) records that each core offered: compute, transfers.
+        n_evicted: Entries that Stage-2 dropped.
+        n_saturated: Cells and counters that reached the end of their range.
+        n_clamped: Durations below one cycle that were taken as one.
+        reserved_nbytes_per_core: (n_cores,) bytes with every place of Stage-2 reserved; as
+            `nbytes_per_core` in static mode.
+        slot_nbytes: Bytes of one pattern.
     """
 
     patterns: NDArray[np.void]
@@ -52,6 +66,20 @@ class Sketch:
     n_records_kept: int
     meta: TraceMeta
     mode: str = "static"
+    missed: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    n_patterns: int = 0
+    raw_records: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    n_evicted: int = 0
+    n_saturated: int = 0
+    n_clamped: int = 0
+    reserved_nbytes_per_core: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )
+    slot_nbytes: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.missed) != len(self.patterns):
+            object.__setattr__(self, "missed", np.zeros(len(self.patterns), np.int64))
 
     @property
     def n_epochs(self) -> int:
@@ -62,3 +90,13 @@ class Sketch:
     def nbytes(self) -> int:
         """Bytes of all cores' sketches, both stages, in the packed layout."""
         return int(self.nbytes_per_core.sum())
+
+    @property
+    def raw_nbytes(self) -> int:
+        """Bytes of the records it was made of, at 32 B each (design.md section 7)."""
+        return self.n_records * RAW_RECORD_BYTES
+
+    @property
+    def ratio(self) -> float:
+        """Raw bytes over bytes of the sketch, both stages counted."""
+        return self.raw_nbytes / self.nbytes if self.nbytes else float("nan")
