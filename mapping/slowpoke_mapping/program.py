@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -192,7 +192,7 @@ class Program:
         """(n_events,) core that stores the record: receiver, or core at the port's router."""
         ports = np.array(self.chip.dram_ports, dtype=np.int32)
         dst = self.event_dst
-        return np.where(dst >= 0, dst, ports[np.minimum(-1 - dst, len(ports) - 1)]).astype(np.int32)
+        return np.where(dst >= 0, dst, ports[np.clip(-1 - dst, 0, len(ports) - 1)]).astype(np.int32)
 
     @property
     def total_units(self) -> int:
@@ -207,6 +207,10 @@ class Program:
     def units_in_batch(self, batch: int) -> int:
         """Units of a batch."""
         return min(self.units_per_batch, self.total_units - batch * self.units_per_batch)
+
+    def with_inferences(self, inferences: int) -> Program:
+        """The same tasks for another number of samples."""
+        return replace(self, n_inferences=inferences)
 
     @property
     def n_task_instances(self) -> int:

@@ -1,0 +1,40 @@
+"""Which links a message crosses, from the chip's deterministic routes."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from slowpoke_mapping.chip import ChipConfig
+
+
+def routers_of(ends: NDArray[np.integer], chip: ChipConfig) -> NDArray[np.int64]:
+    """(n,) router of each message end: a core's own, or that of DRAM port p for -1 - p."""
+    ports = np.array(chip.dram_ports, dtype=np.int64)
+    ends = np.asarray(ends, dtype=np.int64)
+    return np.where(ends >= 0, ends, ports[np.clip(-1 - ends, 0, len(ports) - 1)])
+
+
+def path_matrix(
+    src: NDArray[np.integer], dst: NDArray[np.integer], chip: ChipConfig
+) -> sp.csr_matrix:
+    """(n, n_links) 1 where the route from src to dst crosses a directed link.
+
+    Args:
+        src: (n,) cores, or -1 - p for DRAM port p.
+        dst: (n,) likewise.
+        chip: With its topology.
+
+    Cost: one route for each different pair.
+    """
+    a, b = routers_of(src, chip), routers_of(dst, chip)
+    pairs, number = np.unique(a * chip.n_cores + b, return_inverse=True)
+    routes = [chip.network.route(int(p) // chip.n_cores, int(p) % chip.n_cores) for p in pairs]
+    length = np.array([len(route) for route in routes], dtype=np.int64)
+    indptr = np.concatenate([[0], np.cumsum(length)])
+    indices = np.array([link for route in routes for link in route], dtype=np.int64)
+    unique = sp.csr_matrix(
+        (np.ones(len(indices)), indices, indptr), shape=(len(pairs), chip.n_links)
+    )
+    return sp.csr_matrix(unique[number.ravel()])

@@ -1,0 +1,70 @@
+"""From a method's scores of places to the diagnosis that every detector returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from slowpoke_mapping.chip import ChipConfig
+from slowpoke_mapping.places import Core, Place
+from slowpoke_tracer.detect.observations import Observations
+from slowpoke_tracer.detect.routes import path_matrix
+from slowpoke_tracer.diagnosis import Diagnosis, Suspect
+
+
+def covered_places(seen: Observations, chip: ChipConfig, links: bool = True) -> tuple[Place, ...]:
+    """Cores that computed and physical links that carried a message, in the chip's order."""
+    computed = np.unique(seen.compute.column("recorder").astype(np.int64))
+    places: list[Place] = [Core(int(core)) for core in computed]
+    if links:
+        transfers = seen.transfers
+        paths = path_matrix(
+            transfers.column("src").astype(np.int64), transfers.column("dst").astype(np.int64), chip
+        )
+        used = np.bincount(paths.indices, minlength=chip.n_links) > 0
+        directed = {(int(a), int(b)) for a, b in chip.network.links[used]}
+        places += [
+            link
+            for link in chip.physical_links
+            if (link.src, link.dst) in directed or (link.dst, link.src) in directed
+        ]
+    return tuple(places)
+
+
+def diagnosis_of(
+    suspects: Mapping[Place, Suspect],
+    reported: Iterable[Place],
+    covered: Iterable[Place],
+    chip: ChipConfig,
+    method: str,
+    notes: tuple[str, ...] = (),
+    links: bool = True,
+) -> Diagnosis:
+    """Rank suspects, fill in covered places without one, and list what was not covered.
+
+    Args:
+        suspects: What the method scored, by place.
+        reported: Places of the claim; each is in `suspects`.
+        covered: Places that the evidence touches.
+        chip: The chip.
+        method: Name of the method and its baseline.
+        notes: For the reader.
+        links: Whether the method looks at links at all; if not, every link is not covered.
+
+    Places of equal probability and score keep the chip's order.
+    """
+    everything = dict.fromkeys(covered)
+    filled = {**{place: Suspect(place, 0.0, 0.0) for place in everything}, **suspects}
+    ranked = sorted(filled.values(), key=lambda s: (-s.probability, -s.score))
+    claim = set(reported)
+    wanted: list[Place] = [Core(core) for core in range(chip.n_cores)]
+    wanted += chip.physical_links
+    return Diagnosis(
+        ranked=tuple(ranked),
+        reported=tuple(s for s in ranked if s.place in claim),
+        not_covered=tuple(place for place in wanted if place not in filled),
+        method=method,
+        clock_hz=chip.clock_hz,
+        notes=notes + (() if links else ("this method does not look at links",)),
+    )
