@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ class LayerGroup:
     layers: tuple[LayerMapping, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Mapping:
     """A graph on a chip.
 
@@ -188,6 +189,33 @@ class Mapping:
     def samples_per_batch(self) -> int:
         """Samples (inferences) of a whole batch."""
         return self.units_per_batch * self.samples_per_unit
+
+    @cached_property
+    def group_of(self) -> dict[int, int]:
+        """Layer group of each operator."""
+        return {layer.operator: g for g, group in enumerate(self.groups) for layer in group.layers}
+
+    @cached_property
+    def _flows(self) -> dict[int, FlowOfData]:
+        return {layer.operator: layer.flow for group in self.groups for layer in group.layers}
+
+    @cached_property
+    def _leaving(self) -> frozenset[int]:
+        group_of = self.group_of
+        return frozenset(self.graph.outputs) | {
+            edge.producer
+            for index, operator in enumerate(self.graph)
+            for edge in operator.inputs
+            if edge.producer >= 0 and group_of[edge.producer] != group_of[index]
+        }
+
+    def flow(self, operator: int) -> FlowOfData:
+        """Flow of data of an operator."""
+        return self._flows[operator]
+
+    def leaves_group(self, operator: int) -> bool:
+        """Whether an operator's output goes to DRAM: a later group or the outside reads it."""
+        return operator in self._leaving
 
     def box(self, operator: int) -> tuple[int, int, int, int]:
         """Output box of an operator for one batch unit: B is scaled by the samples of a unit."""
