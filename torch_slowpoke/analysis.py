@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slowpoke_sim.timing import Timing
-
 from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.faults import Fault
 from slowpoke_mapping.graph import OperatorGraph
 from slowpoke_mapping.mapping import Mapping
 from slowpoke_mapping.program import Program
+from slowpoke_sim.timing import Timing
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.trace import Trace

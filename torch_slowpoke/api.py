@@ -8,17 +8,16 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slowpoke_mapping.lowering import lower
-from slowpoke_mapping.mapper import map_graph
-from slowpoke_sim.machine import run
-from slowpoke_sim.twin import DigitalTwin
-
 from slowpoke_mapping.chip import ChipConfig, mesh_size
 from slowpoke_mapping.chip import chip as chip_named
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.faults import Fault, parse_faults
 from slowpoke_mapping.graph import OperatorGraph
+from slowpoke_mapping.lowering import lower
+from slowpoke_mapping.mapper import map_graph
 from slowpoke_mapping.mapping import Mapping
+from slowpoke_sim.machine import run
+from slowpoke_sim.twin import DigitalTwin
 from slowpoke_tracer.probes import instrument
 from slowpoke_tracer.recorder import SketchConfig, record
 from slowpoke_tracer.tracer import diagnose
@@ -28,7 +27,6 @@ N_STAGES = 4
 
 if TYPE_CHECKING:
     from slowpoke_sim.noise import Noise
-
     from slowpoke_tracer.detector import Detector
 
 

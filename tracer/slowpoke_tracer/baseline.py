@@ -61,6 +61,11 @@ class Baseline:
         """Number of healthy runs it was made from."""
         return len(self.log_means)
 
+    @property
+    def n_groups(self) -> int:
+        """Number of layer groups."""
+        return len(self.group_cycles)
+
     @cached_property
     def means(self) -> Moments:
         """Expected cell means and their variance."""

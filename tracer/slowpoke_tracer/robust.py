@@ -11,9 +11,7 @@ positive rate.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,15 +19,16 @@ from numpy.typing import NDArray
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.faults import Fault
-from slowpoke_mapping.places import Core, DramPort, Link, Place, Router
+from slowpoke_mapping.places import Link, Place, Router
 from slowpoke_mapping.scale import Scale
 from slowpoke_tracer.baseline import Baseline
 from slowpoke_tracer.cells import Cells, cells_of
 from slowpoke_tracer.detect.candidates import CORE, NETWORK
-from slowpoke_tracer.detect.scan import Scanner, Window
+from slowpoke_tracer.detect.scan import Window
 from slowpoke_tracer.detector import Context
-from slowpoke_tracer.diagnosis import Diagnosis, Suspect
+from slowpoke_tracer.diagnosis import Diagnosis
 from slowpoke_tracer.patterns import COMPUTE, TRANSFER
+from slowpoke_tracer.posterior import Claim, margins, not_covered, physical, suspects
 from slowpoke_tracer.prepare import Prepared, prepare
 from slowpoke_tracer.recorder import record
 from slowpoke_tracer.sketch import Sketch
@@ -75,14 +74,19 @@ class RobustConfig:
             )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Alarm:
-    """A place above its threshold, before it is confirmed."""
+    """A candidate above its threshold, before it is confirmed."""
 
     index: int
     window: Window
-    excess: float
+    threshold: float
     statistic: str
+
+    @property
+    def excess(self) -> float:
+        """Score in units of its threshold, so that statistics and families compare."""
+        return self.window.score / self.threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +160,35 @@ class _Run:
     refitted: bool
 
     def diagnosis(self) -> Diagnosis:
+        """Accept faults one by one, each explained away before the next is looked for."""
         residuals = self._residuals()
-        first = self._scan(residuals, np.zeros_like(self.cells.log_mean))
-        accepted: list[tuple[Fault, Alarm]] = []
         synthesis = self._synthesis(residuals["mean"])
-        scans = first
-        while len(accepted) < self.config.max_faults:
-            alarm = self._alarm(scans, {fault.place for fault, _ in accepted})
+        scans = self._scan(residuals, np.zeros_like(self.cells.log_mean))
+        claims: list[Claim] = []
+        while len(claims) < self.config.max_faults:
+            accepted = [claim.fault for claim in claims]
+            alarm = self._alarm(scans, {fault.place for fault in accepted})
             if alarm is None:
                 break
-            fault = self._confirm(alarm, scans, [f for f, _ in accepted], synthesis)
+            fault = self._confirm(alarm, scans, accepted, synthesis)
             if fault is None:
                 break
-            accepted.append((fault, alarm))
+            claims.append(Claim(fault, alarm.index, alarm.window, alarm.threshold))
             if synthesis is None:
                 break
-            effect = synthesis.effect([f for f, _ in accepted])
-            scans = self._scan(residuals, effect)
-        return self._report(first, accepted)
+            scans = self._scan(residuals, synthesis.effect([*accepted, fault]))
+        left = margins(scans, self.prepared)
+        times = {window: self._times(window) for _, window in left.values()}
+        ranked, reported, healthy = suspects(left, claims, self.prepared, times, self._horizon)
+        return Diagnosis(
+            ranked=tuple(ranked),
+            reported=tuple(reported),
+            not_covered=not_covered(self.prepared.candidates),
+            healthy_probability=healthy,
+            method=f"robust against {self.prepared.baseline.source}",
+            clock_hz=self.context.program.chip.clock_hz,
+            notes=self._notes(),
+        )
 
     def _residuals(self) -> dict[str, NDArray[np.float64]]:
         """Observed minus expected, the whole chip's offset removed."""
@@ -201,19 +216,16 @@ class _Run:
         candidates = self.prepared.candidates
         for statistic, windows in scans.items():
             for family in (CORE, NETWORK):
-                threshold = self.prepared.thresholds[statistic, family]
                 members = np.flatnonzero(candidates.family == family)
-                scores = np.array([windows[i].score for i in members])
-                if not len(scores):
-                    continue
-                top = int(members[np.argmax(scores)])
-                excess = float(scores.max() / threshold)
-                if excess > 1 and (family not in best or excess > best[family].excess):
-                    best[family] = Alarm(top, windows[top], excess, statistic)
-        alarm = best.get(CORE, best.get(NETWORK))
-        if alarm is None or touches(candidates.places[alarm.index], accused):
+                top = max(members.tolist(), key=lambda i: windows[i].score)
+                threshold = self.prepared.thresholds[statistic, family]
+                alarm = Alarm(top, windows[top], threshold, statistic)
+                if alarm.excess > 1 and (family not in best or alarm.excess > best[family].excess):
+                    best[family] = alarm
+        chosen = best.get(CORE, best.get(NETWORK))
+        if chosen is None or touches(candidates.places[chosen.index], accused):
             return None
-        return alarm
+        return chosen
 
     def _confirm(
         self,
@@ -281,119 +293,6 @@ class _Run:
             start, end = 0.0, self._horizon
         return Fault(place, window.slowdown, start, end)
 
-    def _report(
-        self, scans: dict[str, list[Window]], accepted: Sequence[tuple[Fault, Alarm]]
-    ) -> Diagnosis:
-        candidates = self.prepared.candidates
-        thresholds = self.prepared.thresholds
-        margin = np.full(len(candidates.places), -np.inf)
-        chosen: list[Window] = list(scans["mean"])
-        for statistic, windows in scans.items():
-            for i, window in enumerate(windows):
-                above = window.score - thresholds[statistic, int(candidates.family[i])]
-                if above > margin[i]:
-                    margin[i], chosen[i] = above, window
-        order: dict[Place, float] = {}
-        best_window: dict[Place, tuple[int, Window]] = {}
-        for i, place in enumerate(candidates.places):
-            if not candidates.covered[i]:
-                continue
-            name = place.physical if isinstance(place, Link) else place
-            if name not in order or margin[i] > order[name]:
-                order[name] = float(margin[i])
-                best_window[name] = (i, chosen[i])
-        reported_places = {_physical(fault.place): fault for fault, _ in accepted}
-        top = max([*order.values(), 0.0])
-        weights = {place: math.exp(value - top) for place, value in order.items()}
-        for place in reported_places:
-            weights[place] = max([*weights.values(), 1.0]) * 1.0
-        healthy = math.exp(-top)
-        if accepted:
-            share = 1.0
-            ordered = [p for p in reported_places]
-            others = [p for p in order if p not in reported_places]
-            residual_weight = {p: math.exp(min(order[p], 0.0)) * 1e-3 for p in others}
-            total = share * len(ordered) + sum(residual_weight.values()) + healthy
-            probability = {p: share / total for p in ordered}
-            probability |= {p: w / total for p, w in residual_weight.items()}
-        else:
-            total = healthy + sum(weights.values())
-            probability = {p: w / total for p, w in weights.items()}
-        suspects = []
-        for place, value in order.items():
-            _, window = best_window[place]
-            start, end = self._times(window)
-            suspects.append(
-                Suspect(
-                    place=place,
-                    probability=probability[place],
-                    score=value,
-                    slowdown=window.slowdown,
-                    start_cycles=start,
-                    end_cycles=end,
-                    evidence=f"{window.score:.1f} nats against healthy",
-                )
-            )
-        reported = []
-        for fault, alarm in accepted:
-            place = _physical(fault.place)
-            window = alarm.window
-            reported.append(
-                Suspect(
-                    place=fault.place,
-                    probability=probability.get(place, 1.0),
-                    score=alarm.excess,
-                    slowdown=fault.slowdown,
-                    start_cycles=fault.start_cycles,
-                    end_cycles=min(fault.end_cycles, self._horizon),
-                    ambiguous_with=self._ambiguous(alarm.index, window),
-                    evidence=(
-                        f"{window.score:.0f} nats against healthy, threshold "
-                        f"{window.score / alarm.excess:.0f}"
-                    ),
-                )
-            )
-        rank = {_physical(s.place): i for i, s in enumerate(reported)}
-        suspects.sort(key=lambda s: (rank.get(s.place, len(rank)), -s.score))
-        suspects = [
-            dataclasses.replace(reported[rank[s.place]], place=s.place) if s.place in rank else s
-            for s in suspects
-        ]
-        return Diagnosis(
-            ranked=tuple(suspects),
-            reported=tuple(reported),
-            not_covered=self._not_covered(),
-            healthy_probability=healthy / total,
-            method=f"robust against {self.prepared.baseline.source}",
-            clock_hz=self.context.program.chip.clock_hz,
-            notes=self._notes(),
-        )
-
-    def _ambiguous(self, index: int, window: Window) -> tuple[Place, ...]:
-        """Places whose template over the window's patterns is proportional to the accused one's."""
-        n_groups = self.context.program.n_groups
-        groups = {s % n_groups for s in range(window.first, window.last + 1)}
-        rows = np.isin(self.prepared.baseline.patterns.table["group"], list(groups))
-        share = self.prepared.candidates.share[np.flatnonzero(rows)].tocsc()
-        own = share[:, index].toarray().ravel()
-        length = np.linalg.norm(own)
-        if length == 0:
-            return ()
-        norms = np.sqrt(np.asarray(share.multiply(share).sum(axis=0)).ravel())
-        cosine = (own @ share) / np.where(norms > 0, norms * length, np.inf)
-        accused = _physical(self.prepared.candidates.places[index])
-        same = [self.prepared.candidates.places[i] for i in np.flatnonzero(cosine > 0.999)]
-        return tuple(dict.fromkeys(_physical(p) for p in same if _physical(p) != accused))
-
-    def _not_covered(self) -> tuple[Place, ...]:
-        candidates = self.prepared.candidates
-        seen: dict[Place, bool] = {}
-        for place, covered in zip(candidates.places, candidates.covered, strict=True):
-            name = _physical(place)
-            if isinstance(name, Core | Link):
-                seen[name] = seen.get(name, False) or bool(covered)
-        return tuple(place for place, covered in seen.items() if not covered)
-
     def _notes(self) -> tuple[str, ...]:
         notes = []
         if self.refitted:
@@ -411,7 +310,7 @@ class _Run:
 def touches(place: Place, accused: set[Place]) -> bool:
     """Whether a place is, or shares hardware with, one that is accused already."""
     for other in accused:
-        if _physical(place) == _physical(other):
+        if physical(place) == physical(other):
             return True
         routers = {place.id} if isinstance(place, Router) else set()
         routers |= {other.id} if isinstance(other, Router) else set()
@@ -419,10 +318,3 @@ def touches(place: Place, accused: set[Place]) -> bool:
         if routers and any({link.src, link.dst} & routers for link in links):
             return True
     return False
-
-
-def _physical(place: Place) -> Place:
-    return place.physical if isinstance(place, Link) else place
-
-
-__all__ = ["DramPort", "RobustConfig", "RobustDetector", "Scanner"]

@@ -26,7 +26,7 @@ PRIOR_SEGMENTS = 4
 """Weight of 'no overdispersion' beside what the replays show."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Window:
     """The best window of a place.
 
