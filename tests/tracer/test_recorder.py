@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 
@@ -8,8 +9,8 @@ import pytest
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.program import Program
-from slowpoke_tracer.patterns import COMPUTE, PORT, TRANSFER, Patterns
-from slowpoke_tracer.recorder import Recorder, record, run_records
+from slowpoke_tracer.patterns import COMPUTE, PORT, TRANSFER, Patterns, run_records
+from slowpoke_tracer.recorder import Recorder, record
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.trace import Trace
@@ -178,8 +179,6 @@ def test_equal_timestamps_count_as_one_cycle(small_program: Program, trace_of: T
 def test_counters_that_are_skewed_may_let_a_message_arrive_before_it_left(
     small_program: Program, trace_of: TraceOf
 ) -> None:
-    import dataclasses
-
     trace = trace_of(small_program)
     trace.transfers["eject_cycles"][0] = trace.transfers["inject_cycles"][0] - 3.0
     with pytest.raises(SlowpokeError, match="clock_skew_cycles"):

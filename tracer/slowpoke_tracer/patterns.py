@@ -89,6 +89,19 @@ class Patterns:
         port_of_event[writes] = number[len(events) :]
         return Patterns(table, of_event, port_of_event)
 
+    def by_footprint(self) -> Patterns:
+        """Patterns with the papers' key: location, resource footprint and kind, no operator tag.
+
+        Columns in which the patterns that became one differ are -1 (role 255).
+        """
+        table, number = grouped(self.table, ("recorder", "kind", "src", "dst", "work"))
+        for name, mixed in (("op", -1), ("group", -1), ("role", 255)):
+            differs = np.zeros(len(table), dtype=bool)
+            np.logical_or.at(differs, number, self.table[name] != table[name][number])
+            table[name][differs] = mixed
+        number = np.append(number, -1)  # so that -1 stays -1
+        return Patterns(table, number[self.of_event], number[self.port_of_event])
+
 
 def grouped(
     rows: NDArray[np.void], by: tuple[str, ...]
@@ -109,3 +122,10 @@ def grouped(
     for name in ("n_once", "n_per_unit"):
         table[name] = np.bincount(number, weights=rows[name], minlength=len(table))
     return table, number
+
+
+def run_records(patterns: Patterns, program: Program) -> NDArray[np.int64]:
+    """(n_patterns,) records that each pattern leaves over the whole run."""
+    table = patterns.table
+    result: NDArray[np.int64] = table["n_once"].astype(np.int64) * program.n_batches
+    return result + table["n_per_unit"].astype(np.int64) * program.total_units

@@ -184,8 +184,8 @@ def matches(probe: Probe, program: Program) -> NDArray[np.bool_]:
         Type.COMM: (TaskKind.TRANSFER,),
         Type.IO: (TaskKind.DRAM_READ, TaskKind.DRAM_WRITE),
     }[probe.type]
-    result: NDArray[np.bool_] = np.isin(kind, kinds)
-    return result & (program.role[program.event_task] != Role.TRACE)
+    traced = program.role[program.event_task] != Role.TRACE
+    return np.asarray(np.isin(kind, kinds) & traced, dtype=np.bool_)
 
 
 def store_cycles(probe: Probe, program: Program, sketch: SketchConfig) -> float:

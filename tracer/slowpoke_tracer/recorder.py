@@ -7,25 +7,20 @@ the cores would see them.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.program import Program
-from slowpoke_tracer.layout import (
-    LOG_STEPS,
-    LOG_SUM_MAX,
-    MIN_DURATION_CYCLES,
-    TIME_CODE_MAX,
-    TIME_STEP_CYCLES,
-)
+from slowpoke_tracer.hash_sketch import HashSketch, fingerprints_differ, key_tags, mixed
+from slowpoke_tracer.layout import MIN_DURATION_CYCLES
 from slowpoke_tracer.patterns import PORT, Patterns
+from slowpoke_tracer.readout import hash_slots, static_slots, stored_time
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.sketch_config import SketchConfig as SketchConfig
-from slowpoke_tracer.static_sketch import Cells, StaticSketch
+from slowpoke_tracer.sketch_config import slots_within
+from slowpoke_tracer.static_sketch import StaticSketch
 from slowpoke_tracer.trace import Trace, TraceMeta
 
 _BUFFER = 32768
@@ -50,15 +45,15 @@ class Recorder:
     ):
         self.program = program
         self.config = config
-        self.patterns = Patterns.of_program(program) if patterns is None else patterns
-        self._slots = slots_within(self.patterns, program, config.max_length)
-        self._sketch = StaticSketch(self._slots, config.n_epochs)
+        self.patterns = config.patterns(program) if patterns is None else patterns
+        self._recorder = np.ascontiguousarray(self.patterns.table["recorder"])
+        self._sketch = _sketch_of(self.patterns, program, config)
         self._epoch_times = np.empty((config.n_epochs, 2))
         self._epoch_times[:] = np.inf, -np.inf
         self._raw = np.zeros((program.chip.n_cores, 2), np.int64)
         self._n_clamped = np.zeros(1, np.int64)
         self._meta: TraceMeta | None = None
-        self._keys, self._epochs = np.zeros((2, _BUFFER), np.int64)
+        self._keys, self._epochs, self._no_cell = np.zeros((3, _BUFFER), np.int64)
         self._starts, self._ends = np.zeros((2, _BUFFER))
 
     def add(self, block: Trace) -> None:
@@ -71,21 +66,20 @@ class Recorder:
         self._meta = block.meta
         at = np.zeros(2, np.int64)
         n_compute, n_transfers = len(block.compute), len(block.transfers)
-        buffers = self._keys, self._epochs, self._starts, self._ends
         while at[0] < n_compute or at[1] < n_transfers:
             n, state = _next_records(
                 block.compute, block.transfers, at, self.patterns.of_event,
-                self.patterns.port_of_event, self._recorder_of_key, self.program.n_batches,
+                self.patterns.port_of_event, self._recorder, self.program.n_batches,
                 2.0 * self.program.chip.clock_skew_cycles, self._epoch_times, self._raw,
-                self._n_clamped, *buffers,
+                self._n_clamped, self._keys, self._epochs, self._starts, self._ends,
             )  # fmt: skip
             if state != _OK:
                 _refuse(state, block, at, self.program)
-            self._sketch.insert(*buffers, n)
-
-    @property
-    def _recorder_of_key(self) -> NDArray[np.int32]:
-        return np.ascontiguousarray(self.patterns.table["recorder"])
+            cells = self._epochs
+            if self.config.mode == "hash" and self.config.epoch_in_key:
+                self._keys[:n] = self._keys[:n] * self.config.n_epochs + self._epochs[:n]
+                cells = self._no_cell
+            self._sketch.insert(self._keys, cells, self._starts, self._ends, n)
 
     def result(self) -> Sketch:
         """The sketch of what was added so far, with the values that its bytes can hold.
@@ -95,29 +89,31 @@ class Recorder:
         """
         if self._meta is None:
             raise SlowpokeError("the recorder was given no block of a trace; add one before result")
-        keys = np.flatnonzero(self._slots >= 0)
-        keys = keys[np.argsort(self._slots[keys])]
         n_cores = self.program.chip.n_cores
-        table = self.patterns.table[keys]
-        n_slots = np.bincount(table["recorder"], minlength=n_cores)
-        nbytes = self.config.fixed_nbytes + n_slots * self.config.slot_nbytes
-        count = self._sketch.cells.count
-        kept = int(count[table["kind"] != PORT].sum())
+        reserved = self.config.nbytes_per_core(self.patterns, n_cores)
+        sketch = self._sketch
+        if isinstance(sketch, StaticSketch):
+            slots, nbytes, n_evicted = static_slots(sketch), reserved, 0
+        else:
+            slots = hash_slots(sketch, self.config)
+            nbytes = self.config.fixed_nbytes + sketch.length * self.config.slot_nbytes
+            n_evicted = int(sketch.n_evicted.sum())
         return Sketch(
-            patterns=table,
-            **decoded(self._sketch.cells),
-            epoch_start_cycles=_time(self._epoch_times[:, 0], np.floor),
-            epoch_end_cycles=_time(self._epoch_times[:, 1], np.ceil),
+            patterns=self.patterns.table[slots.pattern],
+            **slots.statistics(),
+            epoch_start_cycles=stored_time(self._epoch_times[:, 0], np.floor),
+            epoch_end_cycles=stored_time(self._epoch_times[:, 1], np.ceil),
             nbytes_per_core=nbytes,
             n_records=int(self._raw.sum()),
-            n_records_kept=kept,
+            n_records_kept=slots.n_records(self.patterns.table["kind"] != PORT),
             meta=self._meta,
             mode=self.config.mode,
             n_patterns=len(self.patterns),
             raw_records=self._raw.copy(),
-            n_saturated=int((self._sketch.cells.log_sum > LOG_SUM_MAX).sum()),
+            n_evicted=n_evicted,
+            n_saturated=slots.n_saturated,
             n_clamped=int(self._n_clamped[0]),
-            reserved_nbytes_per_core=nbytes,
+            reserved_nbytes_per_core=reserved,
             slot_nbytes=self.config.slot_nbytes,
         )
 
@@ -138,48 +134,24 @@ def record(
     return recorder.result()
 
 
-def slots_within(patterns: Patterns, program: Program, max_length: int) -> NDArray[np.int64]:
-    """(n_patterns,) slot of each pattern; -1 for those beyond max_length slots of their core.
-
-    Where not all fit, the patterns that leave most records over the run keep theirs.
-    """
-    table = patterns.table
-    records = run_records(patterns, program)
-    order = np.lexsort([-records, table["recorder"]])
-    core = table["recorder"][order]
-    rank = np.empty(len(table), np.int64)
-    rank[order] = np.arange(len(table)) - np.searchsorted(core, core)
-    kept = rank < max_length
-    return np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int64)
-
-
-def run_records(patterns: Patterns, program: Program) -> NDArray[np.int64]:
-    """(n_patterns,) records that each pattern leaves over the whole run."""
-    table = patterns.table
-    result = table["n_once"].astype(np.int64) * program.n_batches
-    return result + table["n_per_unit"].astype(np.int64) * program.total_units
-
-
-def decoded(cells: Cells) -> dict[str, Any]:
-    """The cells as fields of a Sketch: codes back to ln(duration), timestamps as stored."""
-    empty = cells.count == 0
-    return {
-        "count": cells.count.copy(),
-        "log_sum": np.minimum(cells.log_sum, LOG_SUM_MAX) / LOG_STEPS,
-        "log_min": np.where(empty, np.inf, cells.log_min / LOG_STEPS),
-        "log_max": np.where(empty, -np.inf, cells.log_max / LOG_STEPS),
-        "duration_sum": cells.sums[:, 0].astype(np.float64),
-        "duration_sum_squares": cells.sums[:, 1].astype(np.float64),
-        "first_cycles": _time(cells.times[:, 0], np.floor),
-        "last_cycles": _time(cells.times[:, 1], np.ceil),
-    }
-
-
-def _time(cycles: NDArray[np.float64], rounding: np.ufunc) -> NDArray[np.float64]:
-    """Timestamps in the steps and range of the layout; NaN where nothing was seen."""
-    seen = np.isfinite(cycles)
-    steps = rounding(np.where(seen, cycles, 0.0) / TIME_STEP_CYCLES)
-    return np.where(seen, np.clip(steps, 0, TIME_CODE_MAX) * TIME_STEP_CYCLES, np.nan)
+def _sketch_of(
+    patterns: Patterns, program: Program, config: SketchConfig
+) -> StaticSketch | HashSketch:
+    if config.mode == "static":
+        return StaticSketch(slots_within(patterns, program, config.max_length), config.n_epochs)
+    core = patterns.table["recorder"].astype(np.int64)
+    names = ("kind", "src", "dst", "op", "group", "role")
+    columns = [patterns.table[name].astype(np.int64).view(np.uint64) for name in names]
+    columns.append(np.ascontiguousarray(patterns.table["work"]).view(np.uint64))
+    if config.epoch_in_key:
+        core = np.repeat(core, config.n_epochs)
+        columns = [np.repeat(column, config.n_epochs) for column in columns]
+        columns.append(np.tile(np.arange(config.n_epochs, dtype=np.uint64), len(patterns)))
+    tags = key_tags(columns, config.seed)
+    while not fingerprints_differ(tags, core):
+        tags = mixed(tags)
+    n_cells = 1 if config.epoch_in_key else config.n_epochs
+    return HashSketch(core, tags, config, program.chip.n_cores, n_cells)
 
 
 @njit(cache=True)

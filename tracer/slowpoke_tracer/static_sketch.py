@@ -16,6 +16,8 @@ from slowpoke_tracer.layout import LOG_CODE_MAX, LOG_STEPS, MIN_DURATION_CYCLES
 
 EMPTY_MIN = LOG_CODE_MAX + 1
 """Code of the minimum of an empty cell while recording."""
+NO_LIMIT = 2**62
+"""Records of a cell whose count the compiler knows: nothing is stored that could overflow."""
 
 
 class Cells:
@@ -54,12 +56,15 @@ def log_code(duration_cycles: float) -> int:
 
 
 @njit(cache=True)
-def update_cell(count, log_sum, log_min, log_max, sums, times, slot, cell, start, end):  # type: ignore[no-untyped-def]
-    """Fold one record into its slot; constant cost."""
+def update_cell(arrays, slot, cell, start, end, most):  # type: ignore[no-untyped-def]
+    """Fold one record into its slot; constant cost. A cell takes `most` records into its sum."""
+    count, log_sum, log_min, log_max, sums, times = arrays
     duration = max(end - start, MIN_DURATION_CYCLES)
     code = log_code(duration)
-    count[slot, cell] += 1
-    log_sum[slot, cell] += code
+    if count[slot, cell] < most:
+        # Count and sum stop together, so that the mean of a full cell stays right.
+        count[slot, cell] += 1
+        log_sum[slot, cell] += code
     if code < log_min[slot, cell]:
         log_min[slot, cell] = code
     if code > log_max[slot, cell]:
@@ -76,13 +81,10 @@ def update_cell(count, log_sum, log_min, log_max, sums, times, slot, cell, start
 @njit(cache=True)
 def insert_static(arrays, slot_of_key, keys, epochs, starts, ends, n):  # type: ignore[no-untyped-def]
     """Fold n records into the slots of their keys; those without a slot (-1) are left out."""
-    count, log_sum, log_min, log_max, sums, times = arrays
     for i in range(n):
         slot = slot_of_key[keys[i]]
         if slot >= 0:
-            update_cell(
-                count, log_sum, log_min, log_max, sums, times, slot, epochs[i], starts[i], ends[i]
-            )
+            update_cell(arrays, slot, epochs[i], starts[i], ends[i], NO_LIMIT)
 
 
 class StaticSketch:
