@@ -1,0 +1,88 @@
+"""`slowpoke simulate` and `slowpoke record`: the pipeline's stages, one by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from torch_slowpoke.cli import options as o
+from torch_slowpoke.cli.outputs import STANDARD_OUTPUT, check_outputs, write_json
+from torch_slowpoke.cli.progress import Report, progress_bar
+
+if TYPE_CHECKING:
+    from slowpoke_mapping.mapping import Mapping
+
+
+def mapped(
+    model: str,
+    mesh: str | None,
+    topology: str | None,
+    chip: str | None,
+    batch: int | None,
+    seed: int,
+    progress: Report,
+) -> Mapping:
+    """The model of a command line on its chip."""
+    from slowpoke_mapping.mapper import map_graph
+    from torch_slowpoke.api import chip_for, operator_graph
+
+    config = chip_for(None, chip, o.network(mesh, topology, chip))
+    progress("import the model", 0, 3)
+    graph = operator_graph(model)
+    progress("map it", 1, 3)
+    return map_graph(graph, config, batch=batch, seed=seed)
+
+
+def simulate(
+    model: o.Model,
+    mesh: o.Mesh = None,
+    topology: o.Topology = None,
+    chip: o.Chip = None,
+    fault: o.Faults = None,
+    noise: o.Noise = "released",
+    inferences: o.Inferences = 16,
+    batch: o.Batch = None,
+    engine: o.Engine = "compiled",
+    seed: o.Seed = 0,
+    json: o.Json = None,
+    plot: o.Plot = None,
+    trace: Annotated[
+        Path | None, typer.Option("--trace", help="Write every record (Parquet).")
+    ] = None,
+) -> None:
+    """Run a model on the simulated chip and say where the time goes."""
+    check_outputs(json=json, plot=plot, trace=trace)
+    from rich.console import Console
+
+    from slowpoke_mapping.lowering import lower
+    from slowpoke_sim.machine import run
+    from torch_slowpoke.report.plots import check_format, run_figure, save_figure
+    from torch_slowpoke.report.text import busiest_text, stalls_text
+    from torch_slowpoke.report.timing_table import timing_dict, timing_tables
+
+    if plot is not None:
+        check_format(plot)
+    with progress_bar() as progress:
+        mapping = mapped(model, mesh, topology, chip, batch, seed, progress)
+        program = lower(mapping, inferences=inferences)
+        progress("simulate", 2, 3)
+        result = run(program, faults=fault or (), noise=noise, seed=seed, engine=engine)
+    timing, on = result.timing, program.chip
+    if json != STANDARD_OUTPUT:
+        print(f"{program} on {on.network}")
+        print(f"time      {1e3 * timing.makespan_cycles / on.clock_hz:.3f} ms")
+        print(f"cores     {stalls_text(timing)}")
+        print(f"busiest   {busiest_text(timing, on)}")
+        for injected, services in zip(result.faults, result.exposure, strict=True):
+            print(f"injected  {injected}: {services:,} services exposed")
+        for table in timing_tables(timing, on):
+            Console().print(table)
+    if json is not None:
+        write_json({"schema": 1, "model": program.model, **timing_dict(timing, on)}, json)
+    if plot is not None:
+        title = f"{program.model} on {on.network}"
+        save_figure(run_figure(on, timing, faults=result.faults, title=title), plot)
+    if trace is not None and result.trace is not None:
+        result.trace.save(trace)
