@@ -2,13 +2,17 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from torch_slowpoke.efficiency.logs.joblog import RowError
 
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,7}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
 _COUNT = re.compile(r"(\d{1,9}(?:\.\d+)?)([KM]?)")
+
+
+# Clocks that are set forward in spring hide an hour; a minute for rounding and clean-up.
+SLACK_SECONDS = 3660.0
 
 
 class Memo(dict[str, float]):
@@ -113,15 +117,23 @@ def date_seconds(text: str) -> float:
     raise RowError("a date is not YYYY-MM-DDTHH:MM:SS")
 
 
+def dates_seconds(texts: Sequence[str]) -> list[float]:
+    """Seconds since 1970 of many texts that all are `YYYY-MM-DDTHH:MM:SS`."""
+    if {t[10:11] for t in texts} != {"T"}:
+        raise RowError("a date is not YYYY-MM-DDTHH:MM:SS")
+    days, clocks = _DAYS, _CLOCKS
+    return [days[t[:10]] + clocks[t[11:]] for t in texts]
+
+
 def check_times(start: float, end: float, elapsed: float) -> None:
     """Refuse an end before the start, and more elapsed time than lies between the two.
 
-    An hour of slack for clocks that are set back in autumn: local time, no zone, is all logs have.
+    Logs have local time without a zone: clocks that are set forward or back shift it by an hour.
     """
     if math.isnan(start) or math.isnan(end):
         return
     wall = end - start
     if wall < 0 and not abs(elapsed - wall - 3600.0) <= 60.0:
         raise RowError("the job ends before it starts")
-    if elapsed > wall + 3660.0:
+    if elapsed > wall + SLACK_SECONDS:
         raise RowError("elapsed time is longer than from start to end")

@@ -7,6 +7,7 @@ the numbers of its first lines.
 
 import math
 from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -267,6 +268,48 @@ class JobLogBuilder:
             self._hosts[row] = hosts
         if failed_hosts:
             self._failed_hosts[row] = failed_hosts
+
+    def add_sound(
+        self,
+        columns: Sequence[FloatArray],
+        state: npt.NDArray[np.uint8],
+        identities: Iterable[tuple[str, ...]],
+        failed: Iterable[tuple[int, str, str]],
+        applications: Iterable[str] | None = None,
+    ) -> bool:
+        """Add many finished runs at once, as `add` would; False, and nothing added, if it cannot.
+
+        Args:
+            columns: Nodes, elapsed, limit, start, end, weight, each float64 (n,), all known and
+                without fault.
+            state: uint8 (n,), none still running.
+            identities: n of them.
+            failed: Row, node list and failed node of the rows that failed.
+            applications: n names.
+        """
+        runs = list(map(hash, zip(identities, columns[3].tolist(), strict=True)))
+        these = list(map(hash, zip(runs, columns[4].tolist(), state.tolist(), strict=True)))
+        fresh = set(these)
+        if len(fresh) != len(these) or not self._seen.isdisjoint(fresh):
+            return False
+        self._seen |= fresh
+        self._finished.update(runs)
+        row = len(self._state)
+        for column, values in zip(self._columns, columns, strict=True):
+            column.frombytes(values.tobytes())
+        self._state.frombytes(state.tobytes())
+        known = self._applications
+        if applications is None:
+            code = known.setdefault("", len(known))
+            self._application.frombytes(np.full(state.size, code, dtype=np.int64).tobytes())
+        else:
+            self._application.extend(known.setdefault(a, len(known)) for a in applications)
+        for i, hosts, failed_hosts in failed:
+            if hosts:
+                self._hosts[row + i] = hosts
+            if failed_hosts:
+                self._failed_hosts[row + i] = failed_hosts
+        return True
 
     def build(self) -> JobLog:
         """The rows as arrays; a running record gives way to a finished one of the same run."""

@@ -7,12 +7,17 @@ Fields and their odd values: sacct(1), slurm 26.11.
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import numpy as np
 
 from slowpoke_mapping.errors import SlowpokeError
 from torch_slowpoke.efficiency.logs.fields import (
+    SLACK_SECONDS,
     Memo,
     check_times,
     date_seconds,
+    dates_seconds,
     elapsed_seconds,
     limit_minutes,
     limit_seconds,
@@ -57,6 +62,7 @@ _SHORT = {
 }  # fmt: skip
 _NOT_STARTED = ("PENDING", "CONFIGURING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD")
 _WAITING = -1.0
+_BATCH = 2000  # small, so that one odd line sends few to the slow way
 _FAILED = tuple(STATE_CODE[s] for s in ("NODE_FAIL", "BOOT_FAIL", "FAILED"))
 
 
@@ -98,6 +104,8 @@ class Columns:
         )  # fmt: skip
         free = [i for i, n in enumerate(self.names) if n in _FREE_TEXT]
         self.free_text = free[0] if len(free) == 1 else -1
+        # Free text at the end swallows the delimiters in it.
+        self.most_splits = self.n - 1 if self.free_text == self.n - 1 else -1
 
     def _find(self, *names: str) -> int:
         return next((self.names.index(n) for n in names if n in self.names), -1)
@@ -185,35 +193,35 @@ def read_slurm(
             column for the job, the state, the nodes or the elapsed time.
     """
     builder = JobLogBuilder("slurm")
-    reader: _RowReader | None = None
+    lines = iter(lines)
+    first = next(lines, None)
+    if first is None:
+        return builder
     header = ""
-    for number, line in lines:
+    batch: list[tuple[int, str]] = []
+    if _is_header(first[1]):
+        header = first[1]
+        where, delimiter = _columns_of_header(header, delimiter, application)
         builder.report.n_lines += 1
-        if reader is None:
-            if _is_header(line):
-                header = line
-                where, delimiter = _columns_of_header(line, delimiter, application)
-                reader = _RowReader(where, delimiter, builder)
-                continue
-            delimiter = delimiter or "|"
-            where = _columns_by_number(line, delimiter, columns, application)
-            reader = _RowReader(where, delimiter, builder)
-        if line == header:
-            builder.report.skip("header", number)
-            continue
-        try:
-            reader.read(number, line)
-        except RowError as error:
-            builder.report.reject(str(error), number)
+    else:
+        delimiter = delimiter or "|"
+        where = _columns_by_number(first[1], delimiter, columns, application)
+        batch = [first]
+    reader = _RowReader(where, delimiter, header, builder)
+    while batch := batch + list(islice(lines, _BATCH)):
+        builder.report.n_lines += len(batch)
+        reader.read_many(batch)
+        batch = []
     return builder
 
 
 class _RowReader:
-    """Reads one line at a time into the builder."""
+    """Reads records into the builder: many at a time where all is well, one by one where not."""
 
-    def __init__(self, where: Columns, delimiter: str, builder: JobLogBuilder) -> None:
+    def __init__(self, where: Columns, delimiter: str, header: str, builder: JobLogBuilder) -> None:
         where.check()
-        self.where, self.delimiter, self.builder = where, delimiter, builder
+        self.where, self.delimiter, self.header = where, delimiter, header
+        self.builder = builder
         self.elapsed = Memo(elapsed_seconds)
         self.limit = Memo(limit_minutes if where.raw_limit else limit_seconds)
         self.nodes = Memo(node_count)
@@ -222,6 +230,80 @@ class _RowReader:
             builder.report.notes.append(
                 "no Submit column: runs of a requeued job are told apart by their start alone"
             )
+
+    def read_many(self, batch: list[tuple[int, str]]) -> None:
+        """Read a batch of lines, by columns if they have no oddity and row by row if they do."""
+        odd = batch if not self._can_read_columns() else self._read_columns(batch)
+        for number, line in odd:
+            if line == self.header:
+                self.builder.report.skip("header", number)
+                continue
+            try:
+                self.read(number, line)
+            except RowError as error:
+                self.builder.report.reject(str(error), number)
+
+    def _can_read_columns(self) -> bool:
+        return self.where.start >= 0 and self.where.end >= 0
+
+    def _read_columns(self, batch: list[tuple[int, str]]) -> list[tuple[int, str]]:
+        """Add the plain rows of a batch; returns the lines that are left for `read`.
+
+        Plain: an allocation that ran and ended, with as many fields as there are columns. It
+        must come to the same as `read` on every line; a test holds the two together.
+        """
+        w = self.where
+        rows, odd = [], []
+        for numbered in batch:
+            fields = numbered[1].split(self.delimiter, w.most_splits)
+            plain = len(fields) == w.n and "." not in fields[w.job] and "T" == fields[w.end][10:11]
+            rows.append(fields) if plain else odd.append(numbered)
+        if not rows:
+            return odd
+        cells = list(zip(*rows, strict=True))
+        try:
+            state = np.array([self.state[t.strip()] for t in cells[w.state]])
+            columns = [
+                np.array(list(map(self.nodes.__getitem__, cells[w.nodes]))),
+                np.array(list(map(self.elapsed.__getitem__, cells[w.elapsed]))),
+                np.array(list(map(self.limit.__getitem__, cells[w.limit])))
+                if w.limit >= 0
+                else np.full(len(rows), np.nan),
+                np.array(dates_seconds(cells[w.start])),
+                np.array(dates_seconds(cells[w.end])),
+                np.ones(len(rows)),
+            ]
+        except RowError:
+            return batch
+        nodes, elapsed, _, start, end, _ = columns
+        sound = (
+            (state >= 0).all()
+            and (state != STATE_CODE["RUNNING"]).all()
+            and (nodes >= 1).all()
+            and (elapsed > 0).all()
+            and (elapsed <= end - start + SLACK_SECONDS).all()
+            and (start <= end).all()
+            and all(job[:1].isdigit() for job in cells[w.job])
+        )
+        if not sound:
+            return batch
+        codes = state.astype(np.uint8)
+        failed = [
+            (
+                int(i),
+                cells[w.hosts][i] if w.hosts >= 0 else "",
+                cells[w.failed][i] if w.failed >= 0 else "",
+            )
+            for i in np.flatnonzero(np.isin(codes, _FAILED))
+        ]
+        added = self.builder.add_sound(
+            columns,
+            codes,
+            zip(*(cells[i] for i in (w.job, *w.identity)), strict=True),
+            failed,
+            cells[w.application] if w.application >= 0 else None,
+        )
+        return odd if added else batch
 
     def read(self, number: int, line: str) -> None:
         w = self.where
