@@ -16,7 +16,7 @@ import typer
 from slowpoke_mapping.errors import SlowpokeError
 from torch_slowpoke.cli.app import app
 
-INTERRUPTED, BAD_INPUT, BROKEN_PIPE = 130, 2, 141
+INTERRUPTED, BAD_INPUT, BROKEN_PIPE = 130, 2, 1
 # Typer's own copy of click, or click itself: whichever makes its usage errors.
 _USAGE_ERROR = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
