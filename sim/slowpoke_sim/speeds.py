@@ -105,13 +105,13 @@ def _product(changes: list[list[tuple[float, float]]]) -> list[tuple[float, floa
     return merged
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def left_over(work_cycles: float, elapsed_cycles: float, slowdown: float) -> float:
     """Work that is left after a time at a slowdown, never below 0."""
     return max(work_cycles - elapsed_cycles / slowdown, 0.0)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def finish_time(
     start_cycles: float,
     work_cycles: float,
@@ -134,7 +134,7 @@ def finish_time(
     return end
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def overlaps(
     start_cycles: float,
     end_cycles: float,
