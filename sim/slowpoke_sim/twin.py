@@ -34,6 +34,11 @@ class DigitalTwin:
         return self._program
 
     @property
+    def fingerprint(self) -> str:
+        """Changes with whatever changes its replays: program and noise."""
+        return f"{self._program.fingerprint}-{self._noise!r}"
+
+    @property
     def noise(self) -> Noise:
         """The noise of its replays."""
         return self._noise
