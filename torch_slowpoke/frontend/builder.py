@@ -31,7 +31,7 @@ from slowpoke_mapping.graph import (
 )
 from torch_slowpoke.frontend.needs import Need, edge
 from torch_slowpoke.frontend.values import Constant, Plumbing, constants, tensors, views
-from torch_slowpoke.frontend.view import View, graph_input
+from torch_slowpoke.frontend.view import Part, View, by_rank, graph_input, laid_out
 
 IGNORED = ("_assert_tensor_metadata", "sym_size", "_assert_async", "sym_constrain_range")
 """Packet names that neither compute nor read data."""
@@ -224,8 +224,10 @@ class Builder:
             folded = self._without_work(call, output, values)
             if folded is not None:
                 return folded
-            values = [self._promoted(v) for v in values]
-            call = replace(call, args=tuple(self._promoted(a) for a in call.args))
+            args = [self._promoted(a) for a in call.args]
+            if not views(args):
+                args[0] = self._from_memory(call.node.args[0], args[0])
+            call = replace(call, args=tuple(args))
         row = self.table.get(call.name)
         result = row(call) if row else self._unknown(call)
         self.exclusive[call.node] = readers(call.node) == 1 and self._still_exclusive(call, result)
@@ -256,8 +258,13 @@ class Builder:
         """Constants stay constants, plumbing stays plumbing; None if real work begins here."""
         leaves = [leaf for value in values for leaf in tensors(value)]
         fixed = all(isinstance(leaf, Constant) for leaf in leaves)
-        steering = self.plumbing and call.name not in WORKING
-        if not fixed and not steering:
+        trained = any(c.parameters for c in constants(values))
+        if fixed and trained and call.name in PRODUCTS:
+            # a small network over constants (position biases) runs each time; its first operand
+            # comes from DRAM like an input
+            self.remarks["matrix products over constants alone, counted as work"] += 1
+            return None
+        if not fixed and (not self.plumbing or (trained and call.name in WORKING)):
             return None
         outputs = list(output) if isinstance(output, list | tuple) else [output]
         parameters = tuple(dict.fromkeys(p for c in constants(values) for p in c.parameters))
@@ -272,6 +279,13 @@ class Builder:
                 self.remarks["index and mask operators (no work of their own)"] += 1
                 result.append(Plumbing(self._input(value, call.node.name)))
         return result if isinstance(output, list | tuple) else result[0]
+
+    def _from_memory(self, node: Any, value: Any) -> Any:
+        """A constant operand that is read from DRAM as if it were an input, without samples."""
+        if not isinstance(value, Constant) or not isinstance(node, Node):
+            return value
+        dims = by_rank([[Part(size, 0)] for size in extents(node.meta["val"])])
+        return laid_out(dims, GRAPH_INPUT, element_bytes=value.element_bytes, name=node.name)
 
     def _promoted(self, value: Any) -> Any:
         if isinstance(value, Plumbing):
@@ -438,12 +452,15 @@ class Builder:
         return notes
 
 
-WORKING = frozenset({
-    "linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "embedding", "embedding_bag",
-    "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "scaled_dot_product_attention", "lstm", "gru", "index",
+PRODUCTS = frozenset({
+    "linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "conv1d", "conv2d", "conv3d",
+    "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "scaled_dot_product_attention", "lstm", "gru",
 })  # fmt: skip
-"""Operators that are work even on indices."""
+"""Operators that are work even where only constants go in."""
+
+WORKING = PRODUCTS | {"embedding", "embedding_bag", "index"}
+"""Operators in which indices meet weights: work begins there."""
 
 QUANTISED = frozenset({
     torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4,

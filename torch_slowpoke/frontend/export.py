@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,9 +19,10 @@ from torch.utils._pytree import tree_leaves
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.graph import OperatorGraph
-from torch_slowpoke.frontend.builder import IGNORED, Builder, element_bytes
+from torch_slowpoke.frontend.builder import IGNORED, WORKING, Builder, element_bytes, is_index
 from torch_slowpoke.frontend.fakes import fake_mode, faked, faked_copy, faked_tree
 from torch_slowpoke.frontend.operators import TABLE
+from torch_slowpoke.frontend.operators.views import CONSTANT_LIKE
 from torch_slowpoke.frontend.values import Constant
 
 ALIASING = frozenset({
@@ -118,10 +120,32 @@ def refuse_quantised(model: nn.Module) -> None:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A graph, and where the elements of each of the model's outputs lie.
+
+    Attributes:
+        graph: The operators.
+        inputs: What stands for each input, in the order of the placeholders.
+        outputs: The model's outputs, as nested as the model returns them; tensors are views.
+    """
+
+    graph: OperatorGraph
+    inputs: tuple[Any, ...]
+    outputs: Any
+
+
 def import_program(
     program: ExportedProgram, name: str, *, n_parameters: int | None = None
 ) -> OperatorGraph:
     """The operator graph of an exported program, decomposed where the table has no row."""
+    return read_program(program, name, n_parameters=n_parameters).graph
+
+
+def read_program(
+    program: ExportedProgram, name: str, *, n_parameters: int | None = None
+) -> Reading:
+    """Like `import_program`, with the views of inputs and outputs."""
     with quiet():
         program = _readable(program)
         inputs, names = _program_inputs(program)
@@ -133,8 +157,8 @@ def import_program(
 
 def read(
     module: GraphModule, inputs: list[Any], names: list[str], name: str, n_parameters: int
-) -> OperatorGraph:
-    """The operator graph of a graph of ATen operators.
+) -> Reading:
+    """Reads a graph of ATen operators.
 
     If all of its inputs are indices and nothing but index arithmetic is found, that arithmetic is
     the work and is read as such.
@@ -148,7 +172,7 @@ def read(
         outputs = builder.run(module, values)
         if builder.drafts:
             break
-    return builder.finished(outputs, n_parameters)
+    return Reading(builder.finished(outputs, n_parameters), tuple(values), outputs)
 
 
 def _program_inputs(program: ExportedProgram) -> tuple[list[Any], list[str]]:
@@ -181,45 +205,88 @@ def _packet(node: Node) -> str:
 
 def _readable(program: ExportedProgram) -> ExportedProgram:
     """Without writes through views, and without composite operators that the table lacks."""
-    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, GraphModule)]
-    nodes = [n for graph in graphs for n in graph.nodes if n.op == "call_function"]
-    table = torch.export.default_decompositions()
+    specs = program.graph_signature.input_specs
+    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
+    fixed = frozenset(
+        node.name
+        for node, spec in zip(placeholders, specs, strict=True)
+        if spec.kind is not InputKind.USER_INPUT
+    )
+    known = torch.export.default_decompositions()
     wanted = {}
-    for node in nodes:
-        packet = _packet(node)
-        plain = (
-            packet.rstrip("_") if packet.endswith("_") and not packet.startswith("__") else packet
-        )
-        if not packet or packet in TABLE or plain in TABLE or packet.startswith(IGNORED):
+    written = False
+    for module in program.graph_module.modules():
+        if not isinstance(module, GraphModule):
             continue
-        if node.target in table:
-            wanted[node.target] = table[node.target]  # type: ignore[index]
-    if not wanted and not any(writes_through_a_view(graph) for graph in graphs):
-        return program
-    parameters = {id(p) for p in program.parameters()}
-    decomposed = program.run_decompositions(wanted)
-    assert {id(p) for p in decomposed.parameters()} <= parameters or True
-    return decomposed
+        carrying = data_nodes(module.graph, fixed)
+        written = written or writes_through_a_view(module.graph, carrying)
+        for node in carrying:
+            packet = _packet(node)
+            if packet and not _has_row(packet) and node.target in known:
+                wanted[node.target] = known[node.target]  # type: ignore[index]
+    return program.run_decompositions(wanted) if wanted or written else program
 
 
-def writes_through_a_view(graph: torch.fx.Graph) -> bool:
-    """Whether an in-place operator changes memory that another node still reads by another name."""
-    order = {node: i for i, node in enumerate(graph.nodes)}
+def _has_row(packet: str) -> bool:
+    plain = packet.rstrip("_") if packet.endswith("_") and not packet.startswith("__") else packet
+    return packet in TABLE or plain in TABLE or packet.startswith(IGNORED)
+
+
+def _mutates(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _roots(graph: torch.fx.Graph) -> dict[Node, Node]:
+    """For each node the one whose memory it may share."""
     root: dict[Node, Node] = {}
-    members: dict[Node, list[Node]] = {}
     for node in graph.nodes:
         first = node.args[0] if node.args else None
-        packet = _packet(node)
-        mutable = isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-        shares = packet in ALIASING or mutable or getattr(node.target, "__name__", "") == "getitem"
+        named = getattr(node.target, "__name__", "") == "getitem"
+        shares = _packet(node) in ALIASING or _mutates(node) or named
         root[node] = root[first] if shares and isinstance(first, Node) else node
+    return root
+
+
+def data_nodes(graph: torch.fx.Graph, fixed: frozenset[str] = frozenset()) -> set[Node]:
+    """Nodes whose values depend on more than weights, buffers, indices and masks.
+
+    Args:
+        graph: A graph of ATen operators.
+        fixed: Names of placeholders that hold weights or buffers.
+    """
+    root = _roots(graph)
+    carrying: set[Node] = set()
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder":
+            index = isinstance(value, torch.Tensor) and is_index(value)
+            carries = node.name not in fixed and not index
+        else:
+            packet = _packet(node)
+            carries = packet in WORKING or (
+                packet not in CONSTANT_LIKE
+                and any(n in carrying or root[n] in carrying for n in node.all_input_nodes)
+            )
+        if carries:
+            carrying.add(node)
+            if _mutates(node):
+                carrying.add(root[node])
+    return carrying
+
+
+def writes_through_a_view(graph: torch.fx.Graph, carrying: set[Node]) -> bool:
+    """Whether an in-place operator changes data that another node still reads by another name.
+
+    Writing constants into constants (the masks of shifted windows) does no harm.
+    """
+    order = {node: i for i, node in enumerate(graph.nodes)}
+    root = _roots(graph)
+    members: dict[Node, list[Node]] = {}
+    for node in graph.nodes:
         members.setdefault(root[node], []).append(node)
     for node in graph.nodes:
-        target = node.target
-        if not (isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable):
-            continue
         changed = node.args[0] if node.args else None
-        if not isinstance(changed, Node):
+        if not _mutates(node) or not isinstance(changed, Node) or root[node] not in carrying:
             continue
         for other in members[root[node]]:
             if other is changed or order[other] >= order[node]:
@@ -311,7 +378,7 @@ def import_graph_module(
         else:
             values.append(tensor)
         names.append(labels[i] if i < len(labels) else f"input{i}")
-    return read(traced, values, names, name, n_parameters)
+    return read(traced, values, names, name, n_parameters).graph
 
 
 def explained(

@@ -115,10 +115,13 @@ def _torchvision(name: str) -> NamedModel:
         options |= {"weights_backbone": None, "aux_loss": True}
     elif name.startswith("lraspp"):
         options |= {"weights_backbone": None}
+    elif name.startswith("vit"):
+        options |= {"image_size": weights.transforms().crop_size[-1]}
     return NamedModel(lambda: get_model(name, **options), lambda: _published_inputs(name, weights))
 
 
-VIDEO_FRAMES = {"mvit_v1_b": 16, "mvit_v2_s": 16}
+VIDEO_FRAMES = 16
+"""Frames of a clip, as published figures of work assume."""
 
 
 def _published_inputs(name: str, weights: Any) -> tuple[torch.Tensor, ...]:
@@ -129,6 +132,5 @@ def _published_inputs(name: str, weights: Any) -> tuple[torch.Tensor, ...]:
     size = list(getattr(transforms, "crop_size", None) or transforms.resize_size)
     height, width = size[0], size[-1]
     if "video" in type(transforms).__name__.lower():
-        frames = weights.meta.get("min_temporal_size") or 16
-        return (torch.empty(1, 3, VIDEO_FRAMES.get(name, frames), height, width),)
+        return (torch.empty(1, 3, VIDEO_FRAMES, height, width),)
     return (torch.empty(1, 3, height, width),)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slowpoke_mapping.graph import DIMS, DimWindow, Edge
-from torch_slowpoke.frontend.view import FREE, Digits, View
+from torch_slowpoke.frontend.view import FREE, Digits, View, size_of
 
 WHOLE = -1
 """As `Need.dim`: the whole dimension."""
@@ -144,7 +144,7 @@ def _terms(view: View, needs: Sequence[Need], out: View) -> list[list[_Term]]:
     for digits, need in zip(view.dims, needs, strict=True):
         terms: list[_Term] | None = None
         located = tuple(d for d in digits if d.dim != FREE)
-        if need.same:
+        if need.same and size_of(digits) == size_of(out.dims[need.dim]):
             terms = _aligned(digits, out.dims[need.dim])
         if terms is None:
             if need.dim == WHOLE or len(located) != len(digits):

@@ -8,9 +8,13 @@ keeps its place even when the batch it was traced with is 1.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from slowpoke_mapping.graph import GRAPH_INPUT, B, Box, H, K, W
 
@@ -123,6 +127,21 @@ class View:
             and self.offset == (0, 0, 0, 0)
         )
 
+    def positions(self) -> NDArray[np.int64]:
+        """(n, 4) box positions of the elements in row-major order, padding outside the box.
+
+        Broadcast digits do not move. Costs memory in proportion to the elements; for checks.
+        """
+        digits = self.digits
+        index = np.indices([digit.size for digit in digits], dtype=np.int64).reshape(
+            len(digits), -1
+        )
+        result = np.tile(np.array(self.offset, dtype=np.int64), (index.shape[1], 1))
+        for digit, values in zip(digits, index, strict=True):
+            if digit.dim != FREE:
+                result[:, digit.dim] += digit.step * values
+        return result
+
     def permute(self, order: Sequence[int]) -> View:
         """The same tensor with its dimensions in another order."""
         return replace(self, dims=tuple(self.dims[i] for i in order))
@@ -208,7 +227,7 @@ class View:
                 if digit.dim != FREE and not digit.batch:
                     homes.setdefault(digit.dim, []).append((i, digit))
         for placed in homes.values():
-            for (i, first), (j, second) in zip(placed, placed[1:], strict=False):
+            for (i, first), (j, second) in itertools.pairwise(placed):
                 if i == j and first.step < second.step:
                     return True
                 crowded = any(

@@ -43,8 +43,12 @@ def _recurrent(call: Call) -> Any:
     states = []
     for i in range(1, len(value)):
         own = [[Part(extent, 2 if at < 2 else 1)] for at, extent in enumerate(call.shape(i))]
+        reads = [Need(WHOLE)] * len(result.dims)
+        if batch_dim is not None:  # states are (layers, samples, features)
+            own[1] = parts_of(x, batch_dim)
+            reads[batch_dim] = Need(1)
         states.append(call.emit(
-            OpKind.MOVE, [(result, [Need(WHOLE)] * len(result.dims))], laid_out(own, 0),
+            OpKind.MOVE, [(result, reads)], laid_out(own, 0),
             output=i, suffix=f".state{i}",
         ))  # fmt: skip
     return [result, *states]

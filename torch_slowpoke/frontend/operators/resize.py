@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 from slowpoke_mapping.graph import OpKind
@@ -13,32 +14,59 @@ from torch_slowpoke.frontend.view import Part, View, by_rank, laid_out, parts_of
 TAPS = {"nearest": 1, "linear": 2, "bilinear": 4, "bicubic": 16, "trilinear": 8}
 
 
-def resize_need(dim: int, inputs: int, outputs: int, reach: float, aligned: bool) -> Need:
+def resize_need(
+    dim: int, inputs: int, outputs: int, ratio: Fraction, reach: float, aligned: bool
+) -> Need:
     """Input indices that interpolation reads; `reach` is the filter's half width in input pixels.
 
-    Output o is centred at (o + 1/2) r - 1/2 with r = inputs / outputs, or at o (inputs - 1) /
-    (outputs - 1) with aligned corners; half an index is added on both sides for rounding.
+    Output o is centred at (o + 1/2) * ratio - 1/2, or at o (inputs - 1) / (outputs - 1) with
+    aligned corners. `ratio` is inputs / outputs unless the caller gave a scale factor.
     """
-    if inputs == outputs:
-        return (
-            Need(dim, low=-math.ceil(reach) + 1, high=math.ceil(reach)) if reach > 1 else Need(dim)
-        )
-    if inputs == 1:
+    if inputs == 1 or (aligned and outputs == 1):
         return Need(WHOLE)
     if aligned:
-        if outputs == 1:
-            return Need(WHOLE)
-        return Need(dim, num=inputs - 1, den=outputs - 1, low=-math.ceil(reach),
-                    high=math.ceil(reach) + 2)  # fmt: skip
-    ratio = inputs / outputs
-    shift = (ratio - 1) / 2
-    low = math.floor(shift - reach - 1e-6)
-    high = math.ceil(shift + 1 + reach + 1e-6)
-    if outputs % inputs == 0:
-        return Need(dim, den=outputs // inputs, low=low, high=high)
-    if inputs % outputs == 0:
-        return Need(dim, mult=inputs // outputs, low=low, high=high)
-    return Need(dim, num=inputs, den=outputs, low=low, high=high)
+        ratio = Fraction(inputs - 1, outputs - 1)
+        shift = 0.0
+    else:
+        shift = (float(ratio) - 1) / 2
+        if ratio == 1 and reach <= 1:
+            return Need(dim)
+    slack = 0.001  # torch computes the centre in floating point
+    low = math.floor(shift - reach - slack)
+    high = math.ceil(shift + 1 + reach + slack)
+    return _scaled(dim, ratio, low, high)
+
+
+def nearest_need(dim: int, inputs: int, outputs: int, ratio: Fraction) -> Need:
+    """The one input index, with room for rounding where the ratio is no whole number."""
+    if inputs == outputs and ratio == 1:
+        return Need(dim)
+    if ratio.numerator == 1:
+        return Need(dim, den=ratio.denominator)
+    if ratio.denominator == 1:
+        return Need(dim, mult=ratio.numerator, high=ratio.numerator)
+    return Need(dim, num=ratio.numerator, den=ratio.denominator, low=-1, high=2)
+
+
+def _scaled(dim: int, ratio: Fraction, low: int, high: int) -> Need:
+    if ratio.numerator == 1:
+        return Need(dim, den=ratio.denominator, low=low, high=high)
+    if ratio.denominator == 1:
+        return Need(dim, mult=ratio.numerator, low=low, high=high)
+    return Need(dim, num=ratio.numerator, den=ratio.denominator, low=low, high=high)
+
+
+def _ratios(call: Call, before: tuple[int, ...], after: tuple[int, ...]) -> list[Fraction]:
+    """Input pixels per output pixel: by the sizes, or by the scale factors where torch uses them."""
+    factors = call.arg("scale_factors")
+    if not factors:
+        factors = [call.arg(f"scales_{axis}") for axis in "dhw"[-len(before) :]]
+        if len(before) == 1:
+            factors = [call.arg("scales")]
+    return [
+        Fraction(1 / factor).limit_denominator(10000) if factor else Fraction(i, o)
+        for i, o, factor in zip(before, after, factors, strict=True)
+    ]
 
 
 def _upsample(call: Call) -> Any:
@@ -50,30 +78,21 @@ def _upsample(call: Call) -> Any:
     aligned = bool(call.arg("align_corners", False))
     needs = [Need(0), Need(1)]
     taps = TAPS[kind]
+    ratios = _ratios(call, x.shape[2:], shape[2:])
     for i in range(n):
         inputs, outputs = x.shape[i + 2], shape[i + 2]
         reach = 2.0 if kind == "bicubic" else 1.0
         if "_aa" in call.name:
-            reach *= max(1.0, inputs / outputs)
+            reach *= max(1.0, float(ratios[i]))
             taps = max(taps, math.ceil(2 * reach) ** n)
         needs.append(
-            _nearest(i + 2, inputs, outputs)
+            nearest_need(i + 2, inputs, outputs, ratios[i])
             if kind == "nearest"
-            else resize_need(i + 2, inputs, outputs, reach, aligned)
+            else resize_need(i + 2, inputs, outputs, ratios[i], reach, aligned)
         )
     dims = [parts_of(x, 0), parts_of(x, 1), *([Part(e, 1)] for e in shape[2:])]
     out = laid_out(by_rank(dims, channel=1), 0)
     return call.emit(OpKind.RESIZE, [(x, needs)], out, vector_ops=taps * math.prod(shape))
-
-
-def _nearest(dim: int, inputs: int, outputs: int) -> Need:
-    if inputs == outputs:
-        return Need(dim)
-    if outputs % inputs == 0:
-        return Need(dim, den=outputs // inputs)
-    if inputs % outputs == 0:
-        return Need(dim, mult=inputs // outputs, high=inputs // outputs)
-    return Need(dim, num=inputs, den=outputs, low=-1, high=2)  # float scale may round either way
 
 
 def _grid_sample(call: Call) -> Any:

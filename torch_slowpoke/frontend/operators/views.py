@@ -234,6 +234,12 @@ def _constant_like(call: Call) -> Any:
     return Constant(tensor.numel(), float(tensor.dtype.itemsize))
 
 
+CONSTANT_LIKE = (
+    "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full",
+    "new_empty", "rand_like", "randn_like", "new_empty_strided",
+)  # fmt: skip
+"""Operators that take of a tensor only its shape and dtype."""
+
 ROWS: dict[str, Row] = {
     **dict.fromkeys(
         ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "view_as", "reshape_as",
@@ -260,7 +266,5 @@ ROWS: dict[str, Row] = {
     **dict.fromkeys(("repeat", "tile"), _repeat),
     "repeat_interleave": _repeat_interleave,
     "unfold": _unfold,
-    **dict.fromkeys(
-        ("zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones",
-         "new_full", "new_empty", "rand_like", "randn_like", "new_empty_strided"), _constant_like),
+    **dict.fromkeys(CONSTANT_LIKE, _constant_like),
 }  # fmt: skip
