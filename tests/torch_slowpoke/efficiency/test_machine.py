@@ -319,7 +319,7 @@ def test_grouping_changes_nothing(
 
 
 def test_a_binned_distribution_is_a_schedule(frontier_cost: CheckpointCost) -> None:
-    binned = schedule_of_bins([512.2, 4096], [1.0, 12.0, 24.0], [[3, 0, 1.5], [0, 2, 0]])
+    binned = schedule_of_bins([512.2, 4096], [1.0, 12.0, 24.0], np.array([[3, 0, 1.5], [0, 2, 0]]))
     listed = schedule_of_jobs([512, 512, 4096], [1.0, 24.0, 12.0], [3, 1.5, 2])
     a = machine_efficiency(binned, RATE, frontier_cost)
     b = machine_efficiency(listed, RATE, frontier_cost)
@@ -351,7 +351,7 @@ def test_one_node_and_jobs_shorter_than_a_checkpoint_are_defined() -> None:
     cost = CheckpointCost("local", 10.0)  # ten hours for a checkpoint
     tiny = schedule_of_jobs([1, 3], [0.5, 1.0])
     for segments in ("paper", "exact", "equal"):
-        result = machine_efficiency(tiny, 1e-3, cost, CheckpointPlan(segments))  # type: ignore[arg-type]
+        result = machine_efficiency(tiny, 1e-3, cost, CheckpointPlan(segments))
         assert 0 < result.efficiency < 1
         assert result.checkpoint_loss == 0.0
 
