@@ -1,3 +1,5 @@
+from functools import lru_cache
+
 import pytest
 
 from slowpoke_mapping.faults import parse_fault
@@ -7,15 +9,21 @@ from slowpoke_tracer.diagnosis import Diagnosis, Verdict
 from slowpoke_tracer.paper import SlowpokeSettings, slowpoke_diagnosis
 from slowpoke_tracer.recorder import record
 from slowpoke_tracer.sample import sample_program, sample_trace
+from slowpoke_tracer.trace import Trace
 
 PROGRAM = sample_program()
 CONTEXT = Context(PROGRAM, PROGRAM.chip)
 
 
+@lru_cache
+def traced(faults: tuple[str, ...], seed: int) -> Trace:
+    return sample_trace(PROGRAM, [parse_fault(text) for text in faults], seed=seed)
+
+
 def diagnose(
     *faults: str, seed: int = 1, sketch: bool = True, settings: SlowpokeSettings | None = None
 ) -> Diagnosis:
-    trace = sample_trace(PROGRAM, [parse_fault(text) for text in faults], seed=seed)
+    trace = traced(faults, seed)
     evidence = record(trace, PROGRAM) if sketch else trace
     return slowpoke_diagnosis(evidence, CONTEXT, settings or SlowpokeSettings())
 

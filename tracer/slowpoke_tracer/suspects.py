@@ -68,3 +68,37 @@ def diagnosis_of(
         clock_hz=chip.clock_hz,
         notes=notes + (() if links else ("this method does not look at links",)),
     )
+
+
+def scored_diagnosis(
+    scores: Mapping[Place, float],
+    threshold: float,
+    covered: Iterable[Place],
+    chip: ChipConfig,
+    method: str,
+    notes: tuple[str, ...] = (),
+    links: bool = True,
+    top: int | None = None,
+) -> Diagnosis:
+    """The diagnosis of a method that gives each place a score >= 0 and reports those above one.
+
+    The probability is score / (score + threshold): no posterior, but 1/2 exactly at the threshold.
+
+    Args:
+        scores: By place; NaN counts as 0.
+        threshold: A place is reported if its score exceeds it; > 0.
+        covered: As for `diagnosis_of`.
+        chip: The chip.
+        method: Name of the method and its baseline.
+        notes: For the reader.
+        links: As for `diagnosis_of`.
+        top: Report at most so many, the highest first.
+    """
+    suspects = {}
+    for place, score in scores.items():
+        value = float(score) if score == score else 0.0
+        share = 1.0 if value == float("inf") else value / (value + threshold)
+        suspects[place] = Suspect(place, share, value)
+    above = [s.place for s in suspects.values() if s.score > threshold]
+    above.sort(key=lambda place: -suspects[place].score)
+    return diagnosis_of(suspects, above[:top], covered, chip, method, notes, links)

@@ -53,6 +53,10 @@ class Observations:
 
     def select(self, keep: NDArray[np.bool_]) -> Observations:
         """The rows where `keep` holds."""
+        return self.take(np.flatnonzero(keep))
+
+    def take(self, keep: NDArray[np.integer]) -> Observations:
+        """The rows of these numbers, in their order."""
         return Observations(
             self.table, self.pattern[keep], self.window[keep], self.count[keep],
             self.mean_cycles[keep], self.start_cycles[keep], self.end_cycles[keep],

@@ -1,0 +1,1 @@
+"""Detectors that the papers compare with, behind the same protocol."""

@@ -1,0 +1,137 @@
+"""Spectrum-based localisation: which place is crossed by what fails and spared by what passes, in
+the manner of MicroRank (Yu et al., WWW 2021), with the coefficients of Ochiai and D*."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slowpoke_mapping.program import Program
+from slowpoke_tracer.baselines.events import Events, events_of, raw_trace_bytes
+from slowpoke_tracer.detector import Context, Evidence
+from slowpoke_tracer.diagnosis import Diagnosis
+from slowpoke_tracer.patterns import Patterns
+from slowpoke_tracer.suspects import scored_diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class SpectrumDetector:
+    """Every event is a test that fails if it is slow for its pattern, and covers what it used.
+
+    Attributes:
+        slow: Multiple of the pattern's expected duration beyond which an event fails; ours
+            (MicroRank uses three standard deviations of services that this chip does not have).
+        coefficient: `ochiai` ef / sqrt((ef + nf)(ef + ep)), or `dstar` ef^2 / (ep + nf).
+        threshold: A place is reported if its coefficient exceeds it; ours.
+        min_failed: Fewer failed events in a window than this are chance; ours.
+        n_windows: Windows that are judged apart, the worst counts; ours.
+        top: Places reported at most; ours.
+    """
+
+    slow: float = 1.75
+    coefficient: Literal["ochiai", "dstar"] = "ochiai"
+    threshold: float = 0.5
+    min_failed: int = 3
+    n_windows: int = 8
+    top: int = 1
+    name: str = "spectrum"
+
+    def detect(self, evidence: Evidence, context: Context) -> Diagnosis:
+        """Score of a place: its coefficient in its worst window.
+
+        The expected duration of a pattern is its mean in the profile, else its median in the run.
+        """
+        events = events_of(evidence, context.program)
+        profile = None
+        if context.profile is not None:
+            profile = events_of(context.profile, context.program)
+        core_fails, message_fails = (
+            _ratio_to_expected(events, profile, part) > self.slow for part in ("compute", "message")
+        )
+        which, link = events.crossings
+        n, n_windows = len(events.places), min(self.n_windows, events.n_windows)
+        column = np.concatenate([events.core, context.chip.n_cores + link])
+        failed = np.concatenate([core_fails, message_fails[which]])
+        weight = np.concatenate([events.compute.count, events.transfers.count[which]])
+        of_window = np.arange(events.n_windows) * n_windows // events.n_windows
+        window = of_window[np.concatenate([events.compute.window, events.transfers.window[which]])]
+        value, covered = np.zeros(n), np.zeros(n, dtype=bool)
+        for this in range(n_windows):
+            rows = window == this
+            total = float(
+                (events.compute.count * core_fails)[of_window[events.compute.window] == this].sum()
+                + (events.transfers.count * message_fails)[
+                    of_window[events.transfers.window] == this
+                ].sum()
+            )
+            ef = np.bincount(column[rows], weight[rows] * failed[rows], n).astype(np.float64)
+            ep = np.bincount(column[rows], weight[rows] * ~failed[rows], n).astype(np.float64)
+            covered |= ef + ep > 0
+            if total >= self.min_failed:
+                value = np.maximum(value, coefficient(self.coefficient, ef, ep, total))
+        scores = {events.places[i]: float(value[i]) for i in np.flatnonzero(covered)}
+        return scored_diagnosis(
+            scores, self.threshold, scores, context.chip,
+            f"spectrum: {self.coefficient}, against "
+            f"{'the profile' if profile else 'own medians'}, from the {events.source}",
+            top=self.top,
+        )  # fmt: skip
+
+    def storage_bytes(self, program: Program) -> float:
+        """Bytes on the core that keeps most: the full trace."""
+        return raw_trace_bytes(program)
+
+
+def coefficient(
+    name: Literal["ochiai", "dstar"],
+    ef: NDArray[np.float64],
+    ep: NDArray[np.float64],
+    failed: float,
+) -> NDArray[np.float64]:
+    """Suspiciousness of places that ef failed and ep passed events covered, of `failed` in all.
+
+    >>> coefficient("ochiai", np.array([4.0, 1.0]), np.array([0.0, 3.0]), 4.0).tolist()
+    [1.0, 0.25]
+    >>> coefficient("dstar", np.array([3.0]), np.array([1.0]), 5.0).tolist()
+    [3.0]
+    """
+    nf = np.maximum(failed - ef, 0.0)
+    if name == "ochiai":
+        below = np.sqrt((ef + nf) * (ef + ep))
+        return np.where(below > 0, ef / np.where(below > 0, below, 1.0), 0.0)
+    below = ep + nf
+    return np.where(
+        below > 0, ef**2 / np.where(below > 0, below, 1.0), np.where(ef > 0, np.inf, 0.0)
+    )
+
+
+def _ratio_to_expected(events: Events, profile: Events | None, part: str) -> NDArray[np.float64]:
+    """(n,) duration over the expected duration of the same pattern."""
+    key = ["recorder", "kind", "op", "group", "src", "dst", "role", "work"]
+    seen = events.compute if part == "compute" else events.transfers
+    known = Patterns.of_program(events.program).table
+    index = {tuple(row): i for i, row in enumerate(known[key].tolist())}
+
+    def number(of: Events) -> NDArray[np.int64]:
+        table = (of.compute if part == "compute" else of.transfers).table
+        rows = np.array([index.get(tuple(row), -1) for row in table[key].tolist()], dtype=np.int64)
+        return rows[(of.compute if part == "compute" else of.transfers).pattern]
+
+    expected = np.full(len(known) + 1, np.nan)
+    if profile is not None:
+        rows = number(profile)
+        other = profile.compute if part == "compute" else profile.transfers
+        total = np.bincount(rows, other.mean_cycles * other.count, len(known))
+        count = np.bincount(rows, other.count, len(known))
+        np.divide(total, count, out=expected[:-1], where=count > 0)
+    mine = number(events)
+    order = np.lexsort((seen.mean_cycles, mine))
+    present, first, size = np.unique(mine[order], return_index=True, return_counts=True)
+    median = seen.mean_cycles[order][first + (size - 1) // 2]
+    unknown = np.isnan(expected[present])
+    expected[present[unknown]] = median[unknown]
+    ratio: NDArray[np.float64] = seen.mean_cycles / np.maximum(expected[mine], 1e-12)
+    return ratio

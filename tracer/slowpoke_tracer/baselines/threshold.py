@@ -1,0 +1,42 @@
+"""Threshold filtering: a metric above a fixed multiple of nominal (SlowPoke section 4.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slowpoke_mapping.program import Program
+from slowpoke_tracer.baselines.events import events_of, raw_trace_bytes
+from slowpoke_tracer.detector import Context, Evidence
+from slowpoke_tracer.diagnosis import Diagnosis
+from slowpoke_tracer.suspects import scored_diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdDetector:
+    """Flags each core by its time per work, each link by the latency of what crosses it.
+
+    Attributes:
+        threshold: Multiple of nominal beyond which the mean of a window flags; the paper gives no
+            constant.
+    """
+
+    threshold: float = 1.5
+    name: str = "threshold"
+
+    def detect(self, evidence: Evidence, context: Context) -> Diagnosis:
+        """Score of a place: its worst window's mean over nominal. Cost linear in the events."""
+        events = events_of(evidence, context.program)
+        metric = events.window_metrics()
+        seen = ~np.all(np.isnan(metric), axis=0)
+        worst = np.nanmax(np.where(np.isnan(metric), -np.inf, metric), axis=0)
+        scores = {p: float(worst[i]) for i, p in enumerate(events.places) if seen[i]}
+        return scored_diagnosis(
+            scores, self.threshold, scores, context.chip,
+            f"threshold: {self.threshold:g} x nominal, from the {events.source}",
+        )  # fmt: skip
+
+    def storage_bytes(self, program: Program) -> float:
+        """Bytes on the core that keeps most: it "directly analyzes the raw trace"."""
+        return raw_trace_bytes(program)
