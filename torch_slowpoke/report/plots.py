@@ -19,6 +19,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
+from matplotlib.ticker import PercentFormatter
 from numpy.typing import ArrayLike, NDArray
 
 from slowpoke_mapping.chip import ChipConfig
@@ -110,7 +111,9 @@ def chip_figure(
     axes.axis("off")
     axes.set_title(title, fontsize=11, wrap=True)
     for mappable, label in ((core_colours, core_label), (link_colours, link_label)):
-        bar = figure.colorbar(mappable, ax=axes, fraction=0.05, pad=0.02, shrink=0.8)
+        bar = figure.colorbar(
+            mappable, ax=axes, fraction=0.05, pad=0.02, shrink=0.8, format=PercentFormatter(1.0)
+        )
         bar.set_label(label, fontsize=8)
         bar.ax.tick_params(labelsize=7)
     return figure
