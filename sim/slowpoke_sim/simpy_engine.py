@@ -114,8 +114,7 @@ class _Server:
 
     def _decide(self, _: simpy.Event) -> None:
         self._deciding, self._busy = False, True
-        _, granted = heapq.heappop(self._queue)
-        granted.succeed()
+        heapq.heappop(self._queue)[1].succeed()
 
 
 class _Slot:
