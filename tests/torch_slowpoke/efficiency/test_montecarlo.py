@@ -106,11 +106,15 @@ def test_the_slow_share(usage: float, rate: float) -> None:
     n_jobs = 30_000
     none = simulate_slow_share(usage, rate, n_jobs=n_jobs, seed=1)
     assert none.errors_from(float(slow_without_detection(usage, rate))) <= MOST
-    found = simulate_slow_share(usage, rate, recall=0.87, mean_usage_to_detect=2000.0, n_jobs=n_jobs, seed=2)
+    found = simulate_slow_share(
+        usage, rate, recall=0.87, mean_usage_to_detect=2000.0, n_jobs=n_jobs, seed=2
+    )
     theory = float(slow_with_random_detection(usage, rate, 0.87, 2000.0))
     assert found.errors_from(theory) <= MOST
     for recall, period in ((0.8677, 1024.0), (0.5, 4096.0)):
-        looked = simulate_slow_share(usage, rate, recall=recall, period=period, n_jobs=n_jobs, seed=3)
+        looked = simulate_slow_share(
+            usage, rate, recall=recall, period=period, n_jobs=n_jobs, seed=3
+        )
         theory = slow_with_periodic_diagnosis(usage, rate, recall, period)
         assert looked.errors_from(theory) <= MOST
 

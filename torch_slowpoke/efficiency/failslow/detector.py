@@ -41,6 +41,8 @@ class Detector:
         """The same, acting only if k diagnoses in a row agree; windows taken for independent."""
         if k < 1:
             raise SlowpokeError(f"{k} confirmations: give at least 1, a single diagnosis")
+        if k == 1:
+            return self
         f = self.false_alarm
         repeats = float(k) if f == 1.0 else (1.0 - f**k) / (1.0 - f)
         return Detector(
