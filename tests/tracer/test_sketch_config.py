@@ -50,9 +50,7 @@ def test_a_size_that_cannot_be_says_what_would_do(changes: dict[str, Any], messa
 
 
 def test_a_generous_budget_changes_nothing(small_program: Program) -> None:
-    assert dataclasses.replace(SketchConfig().fit(16_384, small_program), max_length=8192) == (
-        SketchConfig()
-    )
+    assert SketchConfig().fit(16_384, small_program) == SketchConfig()
     assert str(SketchConfig().loss(small_program)) == "all 9 patterns fit"
 
 
@@ -81,6 +79,15 @@ def test_what_does_not_fit_is_told_in_patterns_and_records(
 def test_a_budget_without_room_for_one_pattern_is_refused(small_program: Program) -> None:
     with pytest.raises(SlowpokeError, match="holds no pattern; one needs 32 bytes"):
         SketchConfig().fit(31, small_program)
+
+
+def test_patterns_share_slots_before_epochs_are_given_up() -> None:
+    # 30 sizes of one operator a core: 152 slots become what the budget holds, and one slot is
+    # enough for all of them.
+    config = SketchConfig().fit(64 + 10 * 80, _wide_program())
+    assert (config.n_epochs, config.length) == (8, 10)
+    assert config.loss(_wide_program()).n_patterns == 0
+    assert len(config.patterns(_wide_program())) == 2
 
 
 @settings(max_examples=40, deadline=None)

@@ -81,7 +81,7 @@ class HashSketch:
         self.bucket_of_key = hashed.astype(np.int32)
         self.bucket_key = np.full((n_cores, config.n_tables, config.n_buckets), -1, np.int64)
         self.frequency = np.zeros(self.bucket_key.shape, np.int32)
-        capacity = np.minimum(np.bincount(core_of_key, minlength=n_cores), config.max_length)
+        capacity = np.minimum(np.bincount(core_of_key, minlength=n_cores), config.length)
         self.entry_offsets = np.concatenate([[0], np.cumsum(capacity)]).astype(np.int64)
         n_entries = int(self.entry_offsets[-1])
         self.entry_of_key = np.full(len(core_of_key), -1, np.int64)

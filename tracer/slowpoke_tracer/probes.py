@@ -14,13 +14,15 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.program import Program, Role, TaskKind
+from slowpoke_tracer.insertion import Added, inserted
+from slowpoke_tracer.offload import list_writes, slot_writes
 from slowpoke_tracer.sketch_config import SketchConfig
 
 
@@ -215,7 +217,8 @@ def instrument(
     """The program with probes: which events are recorded, and PROBE tasks for what that costs.
 
     Tasks keep their order; each group's PROBE tasks follow its own. One PROBE an event (one a core,
-    group and kind for Level.STAGE), whatever the number of probes that match it.
+    group and kind for Level.STAGE), whatever the number of probes that match it. Maps that do not
+    fit the budget of their core are offloaded to DRAM (`slowpoke_tracer.offload`).
 
     Args:
         program: Without PROBE tasks.
@@ -228,29 +231,60 @@ def instrument(
     chosen = probe_set(probes)
     if np.any(program.kind == TaskKind.PROBE):
         raise SlowpokeError("the program has probes already; instrument the program it came from")
-    recorded = np.zeros(program.n_events, dtype=bool)
-    cost = np.zeros(program.n_events)
-    leader = np.arange(program.n_events)
+    n = program.n_events
+    recorded, in_sketch, in_list = np.zeros((3, n), dtype=bool)
+    cost = np.zeros(n)
+    leader = np.arange(n)
     for probe in chosen:
         seen = matches(probe, program)
         recorded |= seen
         cycles = record_cycles(probe, program, sketch)
         if probe.level == Level.STAGE:
-            first = _first_of_stage(program, seen)
-            leader[seen] = first[seen]
-            cost[np.unique(first[seen])] += cycles
-            continue
+            leader[seen] = first_of_stage(program, seen)[seen]
+            seen = np.isin(np.arange(n), leader[seen])
         cost[seen] += cycles
+        if probe.structure == Structure.LIST:
+            in_list |= seen
+        else:
+            in_sketch |= seen
         if probe.type == Type.IO and probe.location != Location.PRE:
             # When its port has stored a write is one more time, and in a sketch one more slot.
             write = seen & (program.kind[program.event_task] == TaskKind.DRAM_WRITE)
             cost[write] += program.chip.probe_costs.clock_read_cycles
             if probe.structure == Structure.SKETCH:
                 cost[write] += store_cycles(probe, program, sketch)
-    return with_probes(program, recorded, cost, leader)
+    probed = np.flatnonzero(recorded & (leader == np.arange(n)))
+    number = np.full(n, -1)
+    number[probed] = np.arange(len(probed))
+    followers = np.flatnonzero(recorded & (leader != np.arange(n)))
+    added = Added.probes(program, probed, cost[probed]).also_waiting(
+        number[leader[followers]], followers
+    )
+    added += _offloading(program, sketch, in_sketch, np.flatnonzero(in_list), n + number)
+    return inserted(program, added, recorded)
 
 
-def _first_of_stage(program: Program, seen: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _offloading(
+    program: Program,
+    sketch: SketchConfig,
+    in_sketch: NDArray[np.bool_],
+    listed: NDArray[np.int64],
+    probe: NDArray[np.int64],
+) -> Added:
+    """What has to be written to DRAM because a core's budget does not hold it."""
+    n_cores = program.chip.n_cores
+    budget = sketch.budget_of(program)
+    kept = dataclasses.replace(program, recorded=in_sketch)
+    patterns = sketch.patterns(kept)
+    need = sketch.nbytes_per_core(patterns, n_cores)
+    crowded = (need > budget) & (sketch.mode == "static")
+    added = slot_writes(program, patterns, crowded)
+    if len(listed):
+        added += list_writes(program, listed, probe[listed], budget)
+    return added
+
+
+def first_of_stage(program: Program, seen: NDArray[np.bool_]) -> NDArray[np.int64]:
     """(n_events,) of each seen event, the first seen event of the same recorder and group."""
     first = np.arange(program.n_events)
     events = np.flatnonzero(seen)
@@ -261,73 +295,3 @@ def _first_of_stage(program: Program, seen: NDArray[np.bool_]) -> NDArray[np.int
     _, index, inverse = np.unique(stage, return_index=True, return_inverse=True)
     first[events] = events[index[inverse]]
     return first
-
-
-def with_probes(
-    program: Program,
-    recorded: NDArray[np.bool_],
-    cost_cycles: NDArray[np.float64],
-    leader: NDArray[np.int64] | None = None,
-) -> Program:
-    """The program with a PROBE task for each event that costs something.
-
-    Args:
-        program: Without PROBE tasks.
-        recorded: (n_events,) which of its events leave a record.
-        cost_cycles: (n_events,) cycles of the event's probe; 0 for none.
-        leader: (n_events,) event whose probe waits for this one too; itself if left out.
-    """
-    probed = np.flatnonzero(cost_cycles > 0)
-    n_old, n_new = program.n_tasks, len(probed)
-    owner = program.event_task[probed]
-    group = np.concatenate([program.task_group, program.task_group[owner]])
-    order = np.argsort(group, kind="stable")  # a group's own tasks come before its probes
-    place = np.empty(n_old + n_new, dtype=np.int64)
-    place[order] = np.arange(n_old + n_new)
-
-    def tasks(old: NDArray[Any], new: Any) -> NDArray[Any]:
-        """A per-task array of the new program."""
-        added = np.broadcast_to(np.asarray(new, dtype=old.dtype), n_new)
-        return np.concatenate([old, added])[order]
-
-    n_dst = tasks(np.diff(program.dst_offsets), 0)
-    dst_offsets = np.concatenate([[0], np.cumsum(n_dst)]).astype(np.int64)
-    event_offsets = np.concatenate([[0], np.cumsum(np.maximum(n_dst, 1))]).astype(np.int64)
-    within = np.arange(program.n_events) - program.event_offsets[program.event_task]
-    new_event = event_offsets[place[program.event_task]] + within
-
-    followers = probed
-    if leader is not None:
-        others = np.flatnonzero(recorded & (leader != np.arange(program.n_events)))
-        followers = np.concatenate([probed, others])
-    probe_of = np.full(program.n_events, -1, dtype=np.int64)
-    probe_of[probed] = n_old + np.arange(n_new)
-    waits_new = probe_of[followers if leader is None else leader[followers]]
-    waits_new[:n_new] = n_old + np.arange(n_new)  # a probe waits for its own event in any case
-    waits = np.concatenate([np.repeat(np.arange(n_old), np.diff(program.dep_offsets)), waits_new])
-    dep_events = np.concatenate([new_event[program.dep_events], new_event[followers]])
-    dep_lags = np.concatenate([program.dep_lags, np.zeros(len(followers), dtype=np.int32)])
-    by_task = np.argsort(place[waits], kind="stable")
-    n_deps = np.bincount(place[waits], minlength=n_old + n_new)
-
-    all_recorded = np.zeros(int(event_offsets[-1]), dtype=bool)
-    all_recorded[new_event] = recorded
-    n_group = np.bincount(group, minlength=program.n_groups)
-    return dataclasses.replace(
-        program,
-        group_offsets=np.concatenate([[0], np.cumsum(n_group)]).astype(np.int64),
-        kind=tasks(program.kind, TaskKind.PROBE),
-        op=tasks(program.op, program.op[owner]),
-        core=tasks(program.core, program.event_recorder[probed]),
-        port=tasks(program.port, -1),
-        work_macs=tasks(program.work_macs, cost_cycles[probed]),
-        message_bytes=tasks(program.message_bytes, 0),
-        role=tasks(program.role, 0),
-        once=tasks(program.once, program.once[owner]),
-        dst_offsets=dst_offsets,
-        dst_cores=program.dst_cores,
-        dep_offsets=np.concatenate([[0], np.cumsum(n_deps)]).astype(np.int64),
-        dep_events=dep_events[by_task],
-        dep_lags=dep_lags[by_task].astype(np.int32),
-        recorded=all_recorded,
-    )

@@ -115,6 +115,7 @@ class Recorder:
             n_clamped=int(self._n_clamped[0]),
             reserved_nbytes_per_core=reserved,
             slot_nbytes=self.config.slot_nbytes,
+            config=self.config,
         )
 
 
@@ -138,7 +139,7 @@ def _sketch_of(
     patterns: Patterns, program: Program, config: SketchConfig
 ) -> StaticSketch | HashSketch:
     if config.mode == "static":
-        return StaticSketch(slots_within(patterns, program, config.max_length), config.n_epochs)
+        return StaticSketch(slots_within(patterns, program, config.length), config.n_epochs)
     core = patterns.table["recorder"].astype(np.int64)
     names = ("kind", "src", "dst", "op", "group", "role")
     columns = [patterns.table[name].astype(np.int64).view(np.uint64) for name in names]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.trace import RAW_RECORD_BYTES, TraceMeta
 
 
@@ -48,6 +49,7 @@ class Sketch:
         reserved_nbytes_per_core: (n_cores,) bytes with every place of Stage-2 reserved; as
             `nbytes_per_core` in static mode.
         slot_nbytes: Bytes of one pattern.
+        config: How it was recorded; `config.patterns(program)` are the patterns that it may hold.
     """
 
     patterns: NDArray[np.void]
@@ -76,6 +78,7 @@ class Sketch:
         default_factory=lambda: np.zeros(0, np.int64)
     )
     slot_nbytes: int = 0
+    config: SketchConfig = SketchConfig()
 
     def __post_init__(self) -> None:
         if len(self.missed) != len(self.patterns):

@@ -12,6 +12,10 @@ from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.program import Program
 from slowpoke_tracer import layout
 from slowpoke_tracer.patterns import PORT, Patterns, run_records
+from slowpoke_tracer.slots import MAX_SLOTS, shared
+
+HASH_LENGTH = 512
+"""Patterns of a core's Stage-2 by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +30,15 @@ class SketchConfig:
         n_tables: Hash tables d of Stage-1, >= 1.
         n_buckets: Buckets m of each table, >= 1.
         threshold: Frequency H at which a pattern is promoted to Stage-2, 1 to 65535.
-        max_length: Most patterns of one core's Stage-2 list (MAX_LENGTH), or slots of one core.
+        max_length: Most patterns of one core's Stage-2 list (MAX_LENGTH), or slots of one core;
+            None for 512 (the papers' 8192 over 16 cores) or `slots.MAX_SLOTS`.
         eviction: What a full Stage-2 drops: the earliest pattern (`fifo`, SlowPoke), the one whose
             worst record stands out least (`healthiest`, SLOTH), or the one not updated for longest.
         key: `operator`: location, footprint, kind and the operator's tag. `footprint`: without the
             tag, as in the papers: equal pieces of several operators are one pattern.
         epoch_in_key: hash mode: each epoch of a pattern is a key of its own, with one cell.
+        budget_bytes: Memory of one core for lists and slots; what does not fit is offloaded to
+            DRAM. None for a quarter of the chip's scratchpad.
         seed: Of the hash functions.
     """
 
@@ -40,10 +47,11 @@ class SketchConfig:
     n_tables: int = 3
     n_buckets: int = 512
     threshold: int = 10
-    max_length: int = 8192
+    max_length: int | None = None
     eviction: Literal["fifo", "healthiest", "oldest_update"] = "fifo"
     key: Literal["operator", "footprint"] = "operator"
     epoch_in_key: bool = False
+    budget_bytes: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -55,6 +63,8 @@ class SketchConfig:
             raise SlowpokeError(f"sketch key {self.key!r}: operator or footprint")
         for name in ("n_epochs", "n_tables", "n_buckets", "threshold", "max_length"):
             value = getattr(self, name)
+            if name == "max_length" and value is None:
+                continue
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise SlowpokeError(f"sketch {name} = {value!r}: a whole number >= 1")
         if self.threshold > layout.COUNT_MAX:
@@ -63,10 +73,25 @@ class SketchConfig:
                 "choose one up to that"
             )
 
+    @property
+    def length(self) -> int:
+        """Patterns that one core can hold."""
+        if self.max_length is not None:
+            return self.max_length
+        return MAX_SLOTS if self.mode == "static" else HASH_LENGTH
+
     def patterns(self, program: Program) -> Patterns:
-        """The program's patterns, with this key."""
+        """The program's patterns, with this key; in static mode some share a slot."""
         patterns = Patterns.of_program(program)
-        return patterns.by_footprint() if self.key == "footprint" else patterns
+        if self.key == "footprint":
+            patterns = patterns.by_footprint()
+        return shared(patterns, self.length) if self.mode == "static" else patterns
+
+    def budget_of(self, program: Program) -> float:
+        """Bytes of one core for lists and slots."""
+        if self.budget_bytes is not None:
+            return self.budget_bytes
+        return program.chip.scratchpad_bytes / 4
 
     @property
     def slot_nbytes(self) -> int:
@@ -88,45 +113,56 @@ class SketchConfig:
         n_keys = np.bincount(patterns.table["recorder"], minlength=n_cores)
         if self.mode == "hash" and self.epoch_in_key:
             n_keys = n_keys * self.n_epochs
-        return self.fixed_nbytes + np.minimum(n_keys, self.max_length) * self.slot_nbytes
+        return self.fixed_nbytes + np.minimum(n_keys, self.length) * self.slot_nbytes
 
     def fit(self, budget_bytes: float, program: Program) -> SketchConfig:
         """The finest configuration of this kind whose every core's sketch fits the budget.
 
-        Epochs are halved first, down to one, because fewer epochs only blunt the sketch; hash mode
-        also halves Stage-1, down to as many buckets as the busiest core has keys. What is still too
-        much loses patterns: `max_length` is cut, and `loss` and the sketch's own `n_patterns` and
-        `n_records_kept` say how many.
+        Static mode lets patterns share slots (`slowpoke_tracer.slots`), then halves the epochs;
+        hash mode halves Stage-1, down to as many buckets as the busiest core has keys, then the
+        epochs. Only what is still too much loses patterns: `max_length` is cut, and `loss`, and the
+        sketch's own `n_patterns` and `n_records_kept`, say how many.
 
         Raises:
             SlowpokeError: Not even one pattern fits.
         """
-        patterns, n_cores = self.patterns(program), program.chip.n_cores
-        busiest = int(np.bincount(patterns.table["recorder"], minlength=n_cores).max())
+        n_keys = self._most_keys(program)
         epochs = [self.n_epochs]
         while epochs[-1] > 1:
             epochs.append(epochs[-1] // 2)
         for n_epochs in epochs:
-            n_keys = busiest * (n_epochs if self.mode == "hash" and self.epoch_in_key else 1)
-            n_buckets = self.n_buckets
-            while True:
-                tried = replace(self, n_epochs=n_epochs, n_buckets=n_buckets)
-                if tried.nbytes_per_core(patterns, n_cores).max() <= budget_bytes:
+            tried = replace(self, n_epochs=n_epochs)
+            if self.mode == "hash":
+                n = n_keys * (n_epochs if self.epoch_in_key else 1)
+                while tried.room(budget_bytes) < min(n, self.length) and tried.n_buckets // 2 >= n:
+                    tried = replace(tried, n_buckets=tried.n_buckets // 2)
+                if tried.room(budget_bytes) >= min(n, self.length):
                     return tried
-                if self.mode == "static" or n_buckets // 2 < max(n_keys, 1):
-                    break
-                n_buckets //= 2
+            elif tried.room(budget_bytes) >= self.length:
+                return tried
+            elif tried.room(budget_bytes) >= 1:
+                tried = replace(tried, max_length=tried.room(budget_bytes))
+                if not tried.loss(program).n_patterns:
+                    return tried
         while (
             tried.mode == "hash" and tried.n_buckets > 1 and (tried.fixed_nbytes > budget_bytes / 2)
         ):
             tried = replace(tried, n_buckets=tried.n_buckets // 2)
-        room = int((budget_bytes - tried.fixed_nbytes) // tried.slot_nbytes)
+        room = tried.room(budget_bytes)
         if room < 1:
             raise SlowpokeError(
                 f"a budget of {budget_bytes:g} bytes a core holds no pattern; one needs "
                 f"{tried.fixed_nbytes + tried.slot_nbytes} bytes"
             )
-        return replace(tried, max_length=min(room, self.max_length))
+        return replace(tried, max_length=min(room, self.length))
+
+    def room(self, budget_bytes: float) -> int:
+        """Patterns that a core's budget holds, however many the program has."""
+        return max(int((budget_bytes - self.fixed_nbytes) // self.slot_nbytes), 0)
+
+    def _most_keys(self, program: Program) -> int:
+        patterns = self.patterns(program).table["recorder"]
+        return int(np.bincount(patterns, minlength=1).max())
 
     def loss(self, program: Program) -> Loss:
         """What this configuration cannot keep of a whole run, known before it starts.
@@ -135,7 +171,7 @@ class SketchConfig:
         the sketch.
         """
         patterns = self.patterns(program)
-        lost = slots_within(patterns, program, self.max_length) < 0
+        lost = slots_within(patterns, program, self.length) < 0
         lost_records = run_records(patterns, program)[lost & (patterns.table["kind"] != PORT)]
         return Loss(int(lost.sum()), len(patterns), int(lost_records.sum()))
 
