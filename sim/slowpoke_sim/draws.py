@@ -14,6 +14,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from slowpoke_sim.jit import hot
+
 Z_MAX = 8.25
 """Normals are cut here; the largest that 52 random bits can give is 8.21."""
 N_CELLS = 4096
@@ -27,7 +29,7 @@ _S27, _S30, _S31, _S12 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(
 _HOP = np.uint64(1 << 32)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def mix(key: np.uint64, counter: np.uint64) -> np.uint64:
     """64 random bits of a key and a counter."""
     x = key + (counter + np.uint64(1)) * _GOLDEN
@@ -36,14 +38,14 @@ def mix(key: np.uint64, counter: np.uint64) -> np.uint64:
     return x ^ (x >> _S31)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def instance_key(run_key: np.uint64, batch: int, task: int, unit: int) -> np.uint64:
     """The key of a task instance: a function of the run's key, batch, task and unit."""
     key = mix(run_key, np.uint64(batch))
     return mix(mix(key, np.uint64(task)), np.uint64(unit))
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def normal_of_bits(bits: np.uint64) -> float:
     """Standard normal quantile of 64 random bits (AS 241; relative error about 1e-16).
 
@@ -111,7 +113,7 @@ def normal_of_bits(bits: np.uint64) -> float:
     return num / den if q > 0 else -num / den
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def factor_at(table: NDArray[np.float64], z: float) -> float:
     """The factor at a standard normal z, by linear interpolation in a table of N_CELLS cells."""
     x = (z + Z_MAX) * CELLS_PER_Z
@@ -123,7 +125,7 @@ def factor_at(table: NDArray[np.float64], z: float) -> float:
     return float(table[i] + (x - i) * (table[i + 1] - table[i]))
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def draw(table: NDArray[np.float64], key: np.uint64, hop: int, packet: int) -> float:
     """The factor of one service: a function of the instance's key, hop and packet."""
     if len(table) == 0:
@@ -132,7 +134,7 @@ def draw(table: NDArray[np.float64], key: np.uint64, hop: int, packet: int) -> f
     return factor_at(table, normal_of_bits(bits))
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def drift_factor(
     server: int,
     time_cycles: float,

@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from slowpoke_sim import queues as q
 from slowpoke_sim.draws import draw, drift_factor, instance_key
+from slowpoke_sim.jit import hot
 from slowpoke_sim.plan import Arrays, Constants
 from slowpoke_sim.queues import State, dequeue, drop_top, enqueue, free_entry, new_entry, push, wake
 from slowpoke_sim.speeds import finish_time, overlaps
@@ -67,18 +67,18 @@ class Where(NamedTuple):
     start: float
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _tie(task: int, unit: int, n_units: int) -> int:
     return (task * n_units + unit) << 8
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _happen(st: State, w: Where, event: int, unit: int, time: float) -> None:
     item = (event - w.event0) * w.n_units + unit
     push(st, time, item << 8, (item << 3) | q.HAPPEN)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _ready(a: Arrays, c: Constants, st: State, w: Where, task: int, unit: int, now: float) -> None:
     """All that a task waits for has happened: it asks for its core or its first channel."""
     if a.kind[task] == _COMPUTE or a.kind[task] == _PROBE:
@@ -91,7 +91,7 @@ def _ready(a: Arrays, c: Constants, st: State, w: Where, task: int, unit: int, n
         enqueue(st, a.hop_server[hop], entry, now)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _count_down(
     a: Arrays, c: Constants, st: State, w: Where, event: int, unit: int, now: float
 ) -> None:
@@ -113,7 +113,7 @@ def _count_down(
                 _ready(a, c, st, w, task, v, now)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _drift(c: Constants, out: Out, server: int, now: float) -> float:
     return drift_factor(
         server, now, c.drift_key, c.drift, c.drift_correlation, c.drift_window,
@@ -121,7 +121,7 @@ def _drift(c: Constants, out: Out, server: int, now: float) -> float:
     )  # fmt: skip
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _end_of_service(
     st: State, slow: Slow, out: Out, server: int, now: float, work: float, seen: int
 ) -> float:
@@ -152,7 +152,7 @@ def _end_of_service(
     return end
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _serve_core(
     a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where, server: int, now: float
 ) -> None:
@@ -185,7 +185,7 @@ def _serve_core(
     _happen(st, w, event, unit, end)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _serve_port(
     a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where, server: int, now: float
 ) -> None:
@@ -216,7 +216,7 @@ def _serve_port(
         push(st, arrival, _tie(task - w.task0, unit, w.n_units), (train << 3) | q.ARRIVE)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _serve_channel(
     a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where, server: int, now: float
 ) -> None:
@@ -284,7 +284,7 @@ def _serve_channel(
         push(st, arrival, _tie(task - w.task0, unit, w.n_units), (copy << 3) | q.ARRIVE)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _ask_for_room(
     a: Arrays, c: Constants, st: State, out: Out, w: Where, flight: int, now: float
 ) -> None:
@@ -296,7 +296,7 @@ def _ask_for_room(
         st.waiting[server] = flight
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _enter(a: Arrays, c: Constants, st: State, out: Out, w: Where, flight: int, now: float) -> None:
     """It has the slot: its channel is free once the tail has left, its copies go on."""
     hop, task, unit = st.e_hop[flight], st.e_task[flight], st.e_unit[flight]
@@ -319,7 +319,7 @@ def _enter(a: Arrays, c: Constants, st: State, out: Out, w: Where, flight: int, 
         push(st, arrival, _tie(task - w.task0, unit, w.n_units), (copy << 3) | q.ARRIVE)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _leave(a: Arrays, c: Constants, st: State, out: Out, w: Where, slot: int, now: float) -> None:
     """A copy has left the buffer; the slot is free after the last one."""
     st.e_packet[slot] -= 1
@@ -334,7 +334,7 @@ def _leave(a: Arrays, c: Constants, st: State, out: Out, w: Where, slot: int, no
         _enter(a, c, st, out, w, flight, now)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def _begin(a: Arrays, c: Constants, st: State, slow: Slow, w: Where) -> None:
     """Count what every task instance waits for; those that wait for nothing are ready."""
     for server in range(len(slow.offsets) - 1):
@@ -353,7 +353,7 @@ def _begin(a: Arrays, c: Constants, st: State, slow: Slow, w: Where) -> None:
                 _ready(a, c, st, w, task, unit, w.start)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def run_loop(a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where) -> float:
     """Run a phase; returns the time of its last event."""
     _begin(a, c, st, slow, w)

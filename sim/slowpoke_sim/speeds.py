@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.faults import Fault
 from slowpoke_mapping.places import Core, DramPort
+from slowpoke_sim.jit import hot
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +105,13 @@ def _product(changes: list[list[tuple[float, float]]]) -> list[tuple[float, floa
     return merged
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def left_over(work_cycles: float, elapsed_cycles: float, slowdown: float) -> float:
     """Work that is left after a time at a slowdown, never below 0."""
     return max(work_cycles - elapsed_cycles / slowdown, 0.0)
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def finish_time(
     start_cycles: float,
     work_cycles: float,
@@ -134,7 +134,7 @@ def finish_time(
     return end
 
 
-@njit(cache=True, _nrt=False)
+@hot
 def overlaps(
     start_cycles: float,
     end_cycles: float,
