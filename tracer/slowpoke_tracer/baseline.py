@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from slowpoke_mapping.faults import Fault
 from slowpoke_mapping.program import Program
 from slowpoke_mapping.scale import Scale
 from slowpoke_tracer.cells import cells_of
@@ -142,7 +143,7 @@ class Moments:
 
 def twin_baseline(
     twin: Twin,
-    config: SketchConfig,
+    replayer: Replayer,
     *,
     n_runs: int = 24,
     seed: int = 0,
@@ -153,35 +154,40 @@ def twin_baseline(
 
     Args:
         twin: Replays the program.
-        config: The sketch that the observed run was recorded with.
+        replayer: Sketches replays with the patterns of the observed run's sketch.
         n_runs: Replays; 16 to 24 give variances and an overdispersion factor.
         seed: Of the replays' noise.
         scale: Speeds to replay with.
         progress: Called with (done, total) replays.
     """
-    program = twin.program
     sketches = []
     seeds = replay_seeds(seed, n_runs)
     for number, replay_seed in enumerate(seeds):
-        sketches.append(replay_sketch(twin, config, replay_seed, scale))
+        sketches.append(replayer.sketch(replay_seed, scale))
         progress(number + 1, n_runs)
     shares = sum(twin.shares(s, scale) for s in seeds[:3]) / min(3, n_runs)
-    return _baseline(program, sketches, shares, scale, f"{n_runs} replays of the digital twin")
+    source = f"{n_runs} replays of the digital twin"
+    return _baseline(twin.program, replayer.patterns, sketches, shares, scale, source)
 
 
 def profile_baseline(
-    program: Program, profiles: Sequence[Sketch], shares: sp.csr_matrix | None = None
+    program: Program,
+    patterns: Patterns,
+    profiles: Sequence[Sketch],
+    shares: sp.csr_matrix | None = None,
 ) -> Baseline:
     """The baseline of recorded healthy runs.
 
     Args:
         program: The program that both the profiles and the run executed.
+        patterns: Patterns of the observed run's sketch.
         profiles: Sketches of healthy runs.
         shares: As `Twin.shares`; None takes equal shares for the hops of the route.
     """
     if shares is None:
         shares = route_shares(program)
-    return _baseline(program, list(profiles), shares, Scale(), f"{len(profiles)} recorded profiles")
+    source = f"{len(profiles)} recorded profiles"
+    return _baseline(program, patterns, list(profiles), shares, Scale(), source)
 
 
 def replay_seeds(seed: int, n: int) -> list[int]:
@@ -190,14 +196,24 @@ def replay_seeds(seed: int, n: int) -> list[int]:
     return [int(s) for s in state]
 
 
-def replay_sketch(
-    twin: Twin, config: SketchConfig, seed: int, scale: Scale, faults: Sequence[object] = ()
-) -> Sketch:
-    """The sketch of one replay."""
-    recorder = Recorder(twin.program, config)
-    for block in twin.replay(faults, seed, scale):  # type: ignore[arg-type]
-        recorder.add(block)
-    return recorder.result()
+@dataclass(frozen=True, eq=False)
+class Replayer:
+    """Sketches replays with the patterns and epochs of the observed run's sketch.
+
+    Whatever the mode of that sketch, replays are recorded in slots, so that nothing is lost.
+    """
+
+    twin: Twin
+    patterns: Patterns
+    n_epochs: int
+
+    def sketch(self, seed: int, scale: Scale = Scale(), faults: Sequence[Fault] = ()) -> Sketch:
+        """The sketch of one replay."""
+        config = SketchConfig(n_epochs=self.n_epochs, max_length=max(len(self.patterns), 1))
+        recorder = Recorder(self.twin.program, config, self.patterns)
+        for block in self.twin.replay(faults, seed, scale):
+            recorder.add(block)
+        return recorder.result()
 
 
 def route_shares(program: Program) -> sp.csr_matrix:
@@ -233,12 +249,12 @@ def route_shares(program: Program) -> sp.csr_matrix:
 
 def _baseline(
     program: Program,
+    patterns: Patterns,
     sketches: list[Sketch],
     event_shares: sp.csr_matrix,
     scale: Scale,
     source: str,
 ) -> Baseline:
-    patterns = Patterns.of_program(program)
     cells = [cells_of(sketch, patterns) for sketch in sketches]
     log_means = np.stack([c.log_mean for c in cells]).astype(np.float32)
     return Baseline(

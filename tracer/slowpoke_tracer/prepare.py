@@ -18,12 +18,12 @@ import scipy.sparse as sp
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.scale import Scale
-from slowpoke_tracer.baseline import Baseline, profile_baseline, twin_baseline
+from slowpoke_tracer.baseline import Baseline, Replayer, profile_baseline, twin_baseline
 from slowpoke_tracer.detect.candidates import CORE, NETWORK, Candidates
 from slowpoke_tracer.detect.scan import Scanner
 from slowpoke_tracer.detector import Context
 from slowpoke_tracer.patterns import Patterns
-from slowpoke_tracer.recorder import SketchConfig
+from slowpoke_tracer.sketch_config import SketchConfig
 
 if TYPE_CHECKING:
     from slowpoke_tracer.robust import RobustConfig
@@ -43,7 +43,7 @@ class Prepared:
         candidates: What can be accused.
         scanners: By statistic, `mean` and `max`.
         thresholds: By (statistic, family), in nats.
-        sketch_config: Of the replays.
+        replayer: Makes the replays; None without a twin.
         seed: Of the replays.
     """
 
@@ -51,7 +51,7 @@ class Prepared:
     candidates: Candidates
     scanners: dict[str, Scanner]
     thresholds: dict[tuple[str, int], float]
-    sketch_config: SketchConfig
+    replayer: Replayer | None
     seed: int
 
 
@@ -60,25 +60,25 @@ _MEMORY_SIZE = 8
 
 
 def prepare(
-    context: Context, n_epochs: int, config: RobustConfig, scale: Scale = Scale()
+    context: Context, sketch: SketchConfig, config: RobustConfig, scale: Scale = Scale()
 ) -> Prepared:
     """Baseline, scanners and thresholds, from memory, disk, or `config.n_replays` replays.
 
     Raises:
         SlowpokeError: The context has neither a twin nor a profile.
     """
-    sketch_config = SketchConfig(n_epochs=n_epochs)
     if context.twin is None:
         if context.profile is None:
             raise SlowpokeError(
                 "the robust detector needs a healthy baseline: give a digital twin or a profile "
                 "(the sketch of a healthy run), or use detector='slowpoke', which compares peers"
             )
-        baseline = profile_baseline(context.program, [context.profile])
-        return _prepared(context, baseline, sketch_config, config)
+        patterns = sketch.patterns(context.program)
+        baseline = profile_baseline(context.program, patterns, [context.profile])
+        return _prepared(context, baseline, None, config)
     key = hashlib.sha256(
         repr(
-            (CACHE_VERSION, context.program.fingerprint, context.twin.fingerprint, n_epochs, config,
+            (CACHE_VERSION, context.program.fingerprint, context.twin.fingerprint, sketch, config,
              scale, SEED)
         ).encode()
     ).hexdigest()[:24]  # fmt: skip
@@ -86,13 +86,14 @@ def prepare(
         _MEMORY.move_to_end(key)
         return _MEMORY[key]
     path = cache_folder() / f"baseline-{key}.npz"
-    baseline_or_none = _load(path, context, scale)
-    if baseline_or_none is None:
-        baseline_or_none = twin_baseline(
-            context.twin, sketch_config, n_runs=config.n_replays, seed=SEED, scale=scale
-        )
-        _save(path, baseline_or_none)
-    prepared = _prepared(context, baseline_or_none, sketch_config, config)
+    replayer = Replayer(context.twin, sketch.patterns(context.program), sketch.n_epochs)
+    kept = _load(path, replayer.patterns, scale)
+    baseline = kept or twin_baseline(
+        context.twin, replayer, n_runs=config.n_replays, seed=SEED, scale=scale
+    )
+    if kept is None:
+        _save(path, baseline)
+    prepared = _prepared(context, baseline, replayer, config)
     _MEMORY[key] = prepared
     while len(_MEMORY) > _MEMORY_SIZE:
         _MEMORY.popitem(last=False)
@@ -100,7 +101,7 @@ def prepare(
 
 
 def _prepared(
-    context: Context, baseline: Baseline, sketch_config: SketchConfig, config: RobustConfig
+    context: Context, baseline: Baseline, replayer: Replayer | None, config: RobustConfig
 ) -> Prepared:
     candidates = Candidates.of(context.program.chip, baseline)
     n_groups = context.program.n_groups
@@ -113,7 +114,7 @@ def _prepared(
         for name, scanner in scanners.items()
         for family in (CORE, NETWORK)
     }
-    return Prepared(baseline, candidates, scanners, thresholds, sketch_config, SEED)
+    return Prepared(baseline, candidates, scanners, thresholds, replayer, SEED)
 
 
 def threshold(scanner: Scanner, family: int, config: RobustConfig) -> float:
@@ -165,11 +166,11 @@ def _save(path: Path, baseline: Baseline) -> None:
         return  # a cache that cannot be written costs time, not correctness
 
 
-def _load(path: Path, context: Context, scale: Scale) -> Baseline | None:
+def _load(path: Path, patterns: Patterns, scale: Scale) -> Baseline | None:
     try:
         with np.load(path) as data:
             return Baseline(
-                patterns=Patterns.of_program(context.program),
+                patterns=patterns,
                 log_means=data["log_means"],
                 log_maxima=data["log_maxima"],
                 log_minima=data["log_minima"],

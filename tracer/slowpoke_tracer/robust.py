@@ -32,6 +32,7 @@ from slowpoke_tracer.posterior import Claim, margins, not_covered, physical, sus
 from slowpoke_tracer.prepare import Prepared, prepare
 from slowpoke_tracer.recorder import record
 from slowpoke_tracer.sketch import Sketch
+from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.synthesis import Synthesis
 from slowpoke_tracer.trace import Trace
 
@@ -107,13 +108,13 @@ class RobustDetector:
             SlowpokeError: Neither a twin nor a profile, or the sketch is another program's.
         """
         sketch = record(evidence, context.program) if isinstance(evidence, Trace) else evidence
-        prepared = prepare(context, sketch.n_epochs, self.config)
+        prepared = prepare(context, sketch.config, self.config)
         cells = cells_of(sketch, prepared.baseline.patterns)
-        prepared, refitted = self._refit(prepared, cells, context, sketch.n_epochs)
+        prepared, refitted = self._refit(prepared, cells, context, sketch.config)
         return _Run(self.config, prepared, cells, sketch, context, refitted).diagnosis()
 
     def _refit(
-        self, prepared: Prepared, cells: Cells, context: Context, n_epochs: int
+        self, prepared: Prepared, cells: Cells, context: Context, config: SketchConfig
     ) -> tuple[Prepared, bool]:
         """The baseline at the speeds that the run's own median residual shows."""
         refitted = False
@@ -131,7 +132,7 @@ class RobustDetector:
             )
             if scale == old:
                 break
-            prepared = prepare(context, n_epochs, self.config, scale)
+            prepared = prepare(context, config, self.config, scale)
             refitted = True
         return prepared, refitted
 
@@ -250,15 +251,10 @@ class _Run:
         return fault if fault.slowdown >= self.config.least_slowdown else None
 
     def _synthesis(self, residual: NDArray[np.float64]) -> Synthesis | None:
-        if self.context.twin is None or not self.config.confirm:
+        replayer = self.prepared.replayer
+        if replayer is None or not self.config.confirm:
             return None
-        return Synthesis(
-            self.context.twin,
-            self.prepared.sketch_config,
-            self.prepared.baseline,
-            residual,
-            self.prepared.seed,
-        )
+        return Synthesis(replayer, self.prepared.baseline, residual, self.prepared.seed)
 
     @property
     def _horizon(self) -> float:

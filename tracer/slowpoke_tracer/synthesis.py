@@ -16,10 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slowpoke_mapping.faults import Fault
-from slowpoke_tracer.baseline import Baseline, replay_seeds, replay_sketch
+from slowpoke_tracer.baseline import Baseline, Replayer, replay_seeds
 from slowpoke_tracer.cells import cells_of
-from slowpoke_tracer.recorder import SketchConfig
-from slowpoke_tracer.twin import Twin
 
 MODEL_ERROR = 0.15
 """Relative error granted to a predicted effect: edges and slowdown are never quite right."""
@@ -33,15 +31,13 @@ class Synthesis:
     """Replays hypotheses against one observed run.
 
     Attributes:
-        twin: Replays the program.
-        config: Sketch parameters of the replays.
+        replayer: Sketches replays of the program.
         baseline: Healthy cells; its first run's seed is replayed.
         residual: (n_patterns, n_epochs) observed minus healthy.
         seed: The baseline's seed.
     """
 
-    twin: Twin
-    config: SketchConfig
+    replayer: Replayer
     baseline: Baseline
     residual: NDArray[np.float64]
     seed: int
@@ -59,7 +55,7 @@ class Synthesis:
             return np.zeros_like(self.residual)
         if key not in self._known:
             seed = replay_seeds(self.seed, 1)[0]
-            sketch = replay_sketch(self.twin, self.config, seed, self.baseline.scale, key)
+            sketch = self.replayer.sketch(seed, self.baseline.scale, key)
             slow = cells_of(sketch, self.baseline.patterns).log_mean
             change = slow - self.baseline.log_means[0]
             self._known[key] = np.nan_to_num(change, nan=0.0)
