@@ -35,7 +35,8 @@ class CheckpointPlan:
 
     Attributes:
         segments: `equal`, `exact` or `paper` (see the module).
-        factor: Cadence in units of the best one (papers/002, figure 7.2).
+        factor: Cadence in units of the best one (papers/002, figure 7.2); `equal` rounds to the
+            nearest whole number of segments.
         capped: Cut the cadence off at the job's scheduled usage, as the authors' figure 7.2 does
             and their base case does not; changes nothing unless `segments` is `paper`.
         checkpoints: False: none but the one at the end.
@@ -106,7 +107,8 @@ def job_losses(
     """
     cadence_rate = rate if planned_rate is None else planned_rate
     if plan.checkpoints:
-        u_c = plan.factor * optimal_cadence_node_hours(cadence_rate, u_chk)
+        factor = 1.0 if plan.segments == "equal" else plan.factor
+        u_c = factor * optimal_cadence_node_hours(cadence_rate, u_chk)
     else:
         u_c = np.array(np.inf)
     # With no failure to fear, or never checkpointing, the job is its own and only segment.
@@ -123,37 +125,39 @@ def job_losses(
         n = np.maximum(1.0, np.ceil(quotient * _WHOLE))
         last = np.clip(usage - (n - 1.0) * segment, 0.0, segment)
         return _losses(n, segment, last, usage, rate, u_chk, u_r)
-    return _equal_losses(np.maximum(1.0, np.floor(quotient)), usage, rate, u_chk, u_r, plan)
+    if not plan.checkpoints:
+        return _equal_losses(np.ones_like(usage), usage, rate, u_chk, u_r)
+    best = _best_equal(np.maximum(1.0, np.floor(quotient)), usage, cadence_rate, u_chk)
+    if plan.factor != 1.0:
+        stretched = plan.factor * np.maximum(0.0, usage / best - u_chk) + u_chk
+        best = np.maximum(1.0, np.rint(usage / np.maximum(stretched, usage / _MOST_SEGMENTS)))
+    return _equal_losses(best, usage, rate, u_chk, u_r)
+
+
+def _best_equal(
+    fewer: FloatArray, usage: FloatArray, rate: FloatArray, u_chk: FloatArray
+) -> FloatArray:
+    """`fewer` segments or one more, whichever loses less; U and L_R do not depend on it."""
+    used = usage * survived_share(rate * usage)
+    more = fewer + 1.0
+    z_few, z_many = rate * usage / fewer, rate * usage / more
+    lost_few = used * lost_share(z_few) + _written(fewer - 1.0, z_few, u_chk)
+    lost_many = used * lost_share(z_many) + _written(fewer, z_many, u_chk)
+    return np.where(lost_many < lost_few, more, fewer)
 
 
 def _equal_losses(
-    fewer: FloatArray,
-    usage: FloatArray,
-    rate: FloatArray,
-    u_chk: FloatArray,
-    u_r: FloatArray,
-    plan: CheckpointPlan,
+    n: FloatArray, usage: FloatArray, rate: FloatArray, u_chk: FloatArray, u_r: FloatArray
 ) -> JobLosses:
-    """Losses of equal segments: `fewer` of them or one more, whichever loses less.
-
-    U and L_R do not depend on the number of segments, and each failure loses the same share.
-    """
+    """Losses of n equal segments: each failure loses the same share."""
     used = usage * survived_share(rate * usage)
-    restart = rate * used * u_r * repeated_share(rate * u_r)
-    failure = used * lost_share(rate * usage / fewer)
-    written = _written(fewer - 1.0, rate * usage / fewer, u_chk)
-    if not plan.checkpoints:
-        return JobLosses(used, failure, written, restart, fewer)
-    more = fewer + 1.0
-    failure_more = used * lost_share(rate * usage / more)
-    written_more = _written(fewer, rate * usage / more, u_chk)
-    better = failure_more + written_more < failure + written
+    z = rate * usage / n
     return JobLosses(
         used,
-        np.where(better, failure_more, failure),
-        np.where(better, written_more, written),
-        restart,
-        np.where(better, more, fewer),
+        used * lost_share(z),
+        _written(n - 1.0, z, u_chk),
+        rate * used * u_r * repeated_share(rate * u_r),
+        n,
     )
 
 

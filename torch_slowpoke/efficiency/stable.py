@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-# exp(-x) is below the smallest double; larger arguments would only make 0 * inf.
-_LARGEST = 750.0
+_LARGEST = 700.0  # beyond, x/(e^x - 1) is no more than 1e-301
+_TINY = 1e-300  # for which the limit at 0 is reached to the last digit
 
 
 def survived_share(x: npt.ArrayLike) -> FloatArray:
@@ -22,9 +22,8 @@ def survived_share(x: npt.ArrayLike) -> FloatArray:
     Returns:
         Same shape, in (0, 1]; 1 at x = 0. Relative error a few 1e-16.
     """
-    x = np.asarray(x, dtype=np.float64)
-    safe = np.where(x == 0.0, 1.0, x)
-    return np.where(x == 0.0, 1.0, -np.expm1(-safe) / safe)
+    safe = np.maximum(np.asarray(x, dtype=np.float64), _TINY)
+    return np.asarray(-np.expm1(-safe) / safe)
 
 
 def lost_share(x: npt.ArrayLike) -> FloatArray:
@@ -41,13 +40,15 @@ def lost_share(x: npt.ArrayLike) -> FloatArray:
     x = np.asarray(x, dtype=np.float64)
     y = np.minimum(x, _LARGEST)
     # Bernoulli numbers B2/2! .. B10/10!; the next term is below 1e-17 relative at 0.05.
-    y2 = np.minimum(y, 0.05) ** 2
+    y2 = y * y
     series = 0.5 - y / 12.0 * (
         1.0 - y2 / 60.0 * (1.0 - y2 / 42.0 * (1.0 - y2 / 40.0 * (1.0 - y2 * (5.0 / 198.0))))
     )
-    safe = np.where(y == 0.0, 1.0, y)
-    closed = 1.0 - safe * np.exp(-safe) / -np.expm1(-safe)
-    return np.where(y < 0.05, y * series, closed)
+    share = np.asarray(y * series)
+    large = y >= 0.05
+    if large.any():
+        share[large] = 1.0 - y[large] / np.expm1(y[large])
+    return share
 
 
 def repeated_share(x: npt.ArrayLike) -> FloatArray:
@@ -61,7 +62,6 @@ def repeated_share(x: npt.ArrayLike) -> FloatArray:
     Returns:
         Same shape, >= 1; infinite once e^x is.
     """
-    x = np.asarray(x, dtype=np.float64)
-    safe = np.where(x == 0.0, 1.0, x)
+    safe = np.maximum(np.asarray(x, dtype=np.float64), _TINY)
     with np.errstate(over="ignore"):
-        return np.where(x == 0.0, 1.0, np.expm1(safe) / safe)
+        return np.asarray(np.expm1(safe) / safe)

@@ -216,6 +216,28 @@ def test_a_wrong_rate_in_planning_costs_little(
         assert ours.efficiency == pytest.approx(e, abs=6e-6)
 
 
+def test_equal_segments_obey_a_wrong_cadence_too(
+    frontier: Schedule, frontier_cost: CheckpointCost
+) -> None:
+    """A factor of ten is to never checkpoint for nearly all jobs, and best at one."""
+    e = {
+        f: machine_efficiency(frontier, RATE, frontier_cost, CheckpointPlan(factor=f)).efficiency
+        for f in (0.1, 0.3, 0.8, 1.0, 1.25, 3.0, 10.0)
+    }
+    never = machine_efficiency(
+        frontier, RATE, frontier_cost, CheckpointPlan(checkpoints=False)
+    ).efficiency
+    assert max(e, key=lambda f: e[f]) == 1.0
+    assert e[0.1] < e[0.3] < e[0.8]
+    assert e[1.25] > e[3.0] > e[10.0]
+    assert e[10.0] == pytest.approx(never, abs=1e-6)
+    planned = [
+        machine_efficiency(frontier, RATE, frontier_cost, planned_rate=RATE * f).efficiency
+        for f in (0.01, 0.25, 1.0, 4.0, 100.0)
+    ]
+    assert planned[0] < planned[1] < planned[2] > planned[3] > planned[4]
+
+
 JOBS = st.lists(
     st.tuples(st.integers(1, 20000), st.floats(1e-3, 1e3), st.integers(1, 50)),
     min_size=1,
