@@ -29,6 +29,7 @@ from slowpoke_mapping.graph import (
     OpKind,
     W,
 )
+from torch_slowpoke.frontend.fusion import fused_norms
 from torch_slowpoke.frontend.needs import Need, edge
 from torch_slowpoke.frontend.values import Constant, Plumbing, constants, tensors, views
 from torch_slowpoke.frontend.view import Part, View, by_rank, graph_input, laid_out
@@ -151,9 +152,9 @@ class Builder:
         self.drafts: list[Draft] = []
         self.env: dict[Node, Any] = {}
         self.exclusive: dict[Node, bool] = {}
-        self.names: Counter[str] = Counter()
         self.unknown: dict[str, list[int]] = {}
         self.remarks: Counter[str] = Counter()
+        self.renumbered: dict[int, int] = {}
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -386,8 +387,7 @@ class Builder:
             name = path
         else:
             name = f"{path}.{call.name}" if path else call.name
-        self.names[name] += 1
-        return name if self.names[name] == 1 else f"{name}#{self.names[name]}"
+        return name
 
     def fold(self, call: Call, view: View, *, vector_ops: int, weights: Sequence[Constant] = (),
              affine: bool = False) -> View | None:  # fmt: skip
@@ -422,16 +422,41 @@ class Builder:
 
     def finished(self, outputs: Any, n_parameters: int) -> OperatorGraph:
         """The graph of everything read so far."""
-        leaving = tuple(
-            dict.fromkeys(v.producer for v in views([outputs]) if v.producer != GRAPH_INPUT)
-        )
+        leaving = dict.fromkeys(v.producer for v in views([outputs]) if v.producer != GRAPH_INPUT)
+        notes = self._notes()
+        index = fused_norms(self.drafts, set(leaving))
+        self.renumbered = index
+        fused = (len(self.drafts) - len(index)) // 2
+        if fused:
+            notes.append(f"{fused} written-out RMS norms were taken as one operator each")
+        operators = []
+        names: set[str] = set()
+        for old in index:
+            operator = self.drafts[old].finished()
+            edges = tuple(
+                replace(e, producer=index.get(e.producer, GRAPH_INPUT)) for e in operator.inputs
+            )
+            name, count = operator.name, 1
+            while name in names:
+                count += 1
+                name = f"{operator.name}#{count}"
+            names.add(name)
+            operators.append(replace(operator, inputs=edges, name=name))
         return OperatorGraph(
             name=self.name,
-            operators=tuple(draft.finished() for draft in self.drafts),
-            notes=tuple(self._notes()),
+            operators=tuple(operators),
+            notes=tuple(notes),
             n_parameters=n_parameters,
-            outputs=leaving,
+            outputs=tuple(index[i] for i in leaving),
         )
+
+    def placed(self, outputs: Any) -> Any:
+        """The outputs with the indices of the finished graph."""
+        if isinstance(outputs, View):
+            return replace(outputs, producer=self.renumbered.get(outputs.producer, GRAPH_INPUT))
+        if isinstance(outputs, list | tuple):
+            return [self.placed(v) for v in outputs]
+        return outputs
 
     def _notes(self) -> list[str]:
         notes = []

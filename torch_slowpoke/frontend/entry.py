@@ -107,7 +107,8 @@ def _from_name(name: str, example_inputs: Any, kwargs: dict[str, Any] | None) ->
         else:
             args, keywords = split_inputs(example_inputs, kwargs)
             args, keywords = faked_tree(args, mode), faked_tree(keywords, mode)
-    return import_twin(twin, args, keywords, name, mode)
+    label = Path(name.removeprefix("hf:")).stem if name.startswith("hf:") else name
+    return import_twin(twin, args, keywords, label, mode)
 
 
 def _from_file(path: Path) -> OperatorGraph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,14 +36,20 @@ ALIASING = frozenset({
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without torch's warnings about itself, and without the fused encoder that hides its parts."""
+    """Without torch's warnings and logs, and without the fused encoder that hides its parts.
+
+    What torch logs of a failed trace is a page; the error raised in its place is a sentence.
+    """
     fast = torch.backends.mha.get_fastpath_enabled()
+    level = logging.root.manager.disable
     try:
+        logging.disable(logging.CRITICAL)
         torch.backends.mha.set_fastpath_enabled(False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        logging.disable(level)
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
@@ -172,7 +179,8 @@ def read(
         outputs = builder.run(module, values)
         if builder.drafts:
             break
-    return Reading(builder.finished(outputs, n_parameters), tuple(values), outputs)
+    graph = builder.finished(outputs, n_parameters)
+    return Reading(graph, tuple(values), builder.placed(outputs))
 
 
 def _program_inputs(program: ExportedProgram) -> tuple[list[Any], list[str]]:
@@ -327,7 +335,7 @@ def import_graph_module(
     mode: FakeTensorMode,
     *,
     n_parameters: int = 0,
-    parameters: dict[int, str] | None = None,
+    constants: dict[int, str] | None = None,
 ) -> OperatorGraph:
     """The operator graph of a torch.fx graph of modules and functions.
 
@@ -337,7 +345,7 @@ def import_graph_module(
         name: Name of the graph.
         mode: The mode of the fake tensors.
         n_parameters: Parameters of the model.
-        parameters: Positions in `inputs` that are parameters, with their names.
+        constants: Positions in `inputs` of weights, with their names, and of buffers, with "".
     """
     owned = {
         key: tensor
@@ -373,8 +381,9 @@ def import_graph_module(
     labels = [n.name for n in graph.graph.nodes if n.op == "placeholder"]
     for i in positions:
         tensor = inputs[i]
-        if parameters and i in parameters:
-            values.append(Constant(tensor.numel(), element_bytes(tensor), (parameters[i],)))
+        if constants and i in constants:
+            key = constants[i]
+            values.append(Constant(tensor.numel(), element_bytes(tensor), (key,) if key else ()))
         else:
             values.append(tensor)
         names.append(labels[i] if i < len(labels) else f"input{i}")

@@ -118,13 +118,19 @@ def _model(transformers: Any, config: Any) -> nn.Module:
         if "attn_implementation" not in str(error) and "attention implementation" not in str(error):
             raise
         model = maker(config, attn_implementation="eager")
-    if hasattr(model.config, "use_cache"):
-        model.config.use_cache = False
+    for module in model.modules():  # an encoder and a decoder have configurations of their own
+        if getattr(getattr(module, "config", None), "use_cache", None):
+            module.config.use_cache = False
     return model  # type: ignore[no-any-return]
 
 
 def _prefill_inputs(config: Any, n_tokens: int) -> dict[str, Any]:
     """Example inputs by what kind of model it is: images, sound, tokens, or text to text."""
+    if hasattr(config, "vision_config") and hasattr(config, "text_config"):
+        return {
+            **_prefill_inputs(config.text_config, min(n_tokens, _longest(config.text_config))),
+            **_prefill_inputs(config.vision_config, n_tokens),
+        }
     if hasattr(config, "num_mel_bins") and hasattr(config, "max_source_positions"):
         features = torch.zeros(1, config.num_mel_bins, 2 * config.max_source_positions)
         inputs: dict[str, Any] = {"input_features": features}
@@ -139,6 +145,10 @@ def _prefill_inputs(config: Any, n_tokens: int) -> dict[str, Any]:
     if getattr(config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = torch.zeros(1, n_tokens, dtype=torch.long)
     return inputs
+
+
+def _longest(config: Any) -> int:
+    return int(getattr(config, "max_position_embeddings", None) or DEFAULT_TOKENS)
 
 
 def _architecture(config: Any) -> str:

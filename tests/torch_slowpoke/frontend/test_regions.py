@@ -310,7 +310,7 @@ def tokens_mixed(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
 def patches(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
     y = m.conv(x).flatten(2).transpose(1, 2)
     y = torch.cat([m.fc.bias.expand(x.shape[0], 1, -1), y], dim=1)
-    return m.norm(m.fc(y))[:, 0]
+    return m.norm(m.fc(y))[:, 1:3]
 
 
 def merging(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -341,6 +341,12 @@ def unfolded(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return m.fc(x.unfold(2, 3, 2).flatten(2))
 
 
+def hand_written_norm(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    y = m.f(x)
+    y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)
+    return m.g(m.scale.weight[0] * y)
+
+
 MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "linear": (lambda: nn.Linear(3, 5), (1, 4, 3)),
     "linear of images": (lambda: nn.Linear(3, 5), (1, 2, 4, 3)),
@@ -352,6 +358,9 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "two convs": (
         lambda: nn.Sequential(nn.Conv2d(2, 2, 3, 2, 1), nn.GELU(), nn.Conv2d(2, 2, 3, 1, 1)),
         (1, 2, 8, 7)),
+    "hand-written norm": (
+        lambda: Function(hand_written_norm, f=nn.Linear(3, 4), g=nn.Linear(4, 2),
+                         scale=nn.Linear(4, 1)), (1, 4, 3)),
     "layer norm": (lambda: nn.LayerNorm(4), (1, 3, 4)),
     "layer norm of two": (lambda: nn.LayerNorm([3, 4]), (1, 2, 3, 4)),
     "group norm": (lambda: nn.GroupNorm(2, 4), (1, 4, 2, 3)),

@@ -63,6 +63,12 @@ def _affine(call: Call) -> Any:
 def _batch_norm(call: Call) -> Any:
     x: View = call.args[0]
     shape = call.shape()
+    if call.arg("training", False) or call.arg("train", False):  # statistics of the batch itself
+        from torch_slowpoke.frontend.operators.norm import NORM_OPS, over
+
+        own = {i for i in range(len(shape)) if i != 1}
+        weights = [call.arg("weight"), call.arg("bias")]
+        return over(call, OpKind.NORM, x, own, NORM_OPS, weights, [1])
     scale_and_shift = constants([call.arg("weight"), call.arg("bias")])
     draft = call.builder.drafts[x.producer] if x.producer >= 0 else None
     mergeable = (

@@ -255,6 +255,24 @@ def _embedding(call: Call) -> Any:
     )  # fmt: skip
 
 
+def _grouped(call: Call) -> Any:
+    """Every row meets one matrix of a stack (mixture of experts); which one depends on the data."""
+    x, stack = call.args[0], call.args[1]
+    shape = call.shape()
+    n = len(shape)
+    view = _as_view(x)
+    needs = [Need(i) for i in range(n - 1)] + [Need(WHOLE)]
+    dims = [_rows(parts_of(view, i), set()) for i in range(n - 1)]
+    out = laid_out([*dims, [Part(shape[-1], K)]], 0)
+    flows = [(view, needs)]
+    if isinstance(stack, View):
+        flows.append((stack, [Need(WHOLE)] * len(stack.dims)))
+    return call.emit(
+        OpKind.MATMUL, flows, out, macs=math.prod(shape) * size_of(view.dims[-1]),
+        weights=constants([stack]), weight_dims=indexing(out, [n - 1]),
+    )  # fmt: skip
+
+
 ROWS: dict[str, Row] = {
     "linear": _linear,
     **dict.fromkeys(("matmul", "mm", "bmm", "mv", "dot", "vdot", "inner"), _matmul),
@@ -266,6 +284,7 @@ ROWS: dict[str, Row] = {
          "_scaled_dot_product_attention_math", "_scaled_dot_product_cudnn_attention",
          "_scaled_dot_product_fused_attention_overrideable"), _attention),
     "embedding": _embedding,
+    **dict.fromkeys(("_grouped_mm", "grouped_mm", "grouped_mm_fallback"), _grouped),
 }  # fmt: skip
 
 __all__ = ["ROWS", "SOFTMAX_OPS", "indexing", "product", "settled"]

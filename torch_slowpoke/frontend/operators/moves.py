@@ -89,8 +89,7 @@ ROWS: dict[str, Row] = {
     **dict.fromkeys(("channel_shuffle", "native_channel_shuffle"), _channel_shuffle),
     **dict.fromkeys(
         ("gather", "take", "take_along_dim", "im2col", "col2im", "diagonal", "rot90", "diag_embed",
-         "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
-         "replication_pad2d", "replication_pad3d", "_pad_circular", "as_strided"), _gather),
+         "_pad_circular", "as_strided"), _gather),
     "index": _index,
     "index_select": _index_select,
 }  # fmt: skip

@@ -58,11 +58,21 @@ def _ordered(call: Call) -> Any:
     return [result] * count if count else result
 
 
+def _counted(call: Call) -> Any:
+    """Histograms: every output counts over all inputs."""
+    x: View = call.args[0]
+    out = laid_out([[Part(extent, 1)] for extent in call.shape()], 0)
+    return call.emit(
+        OpKind.REDUCE, [(x, [Need(WHOLE)] * len(x.dims))], out, vector_ops=math.prod(x.shape)
+    )
+
+
 ROWS: dict[str, Row] = {
     **dict.fromkeys(
         ("mean", "sum", "amax", "amin", "max", "min", "prod", "var", "std", "norm", "argmax",
          "argmin", "any", "all", "logsumexp", "linalg_vector_norm", "var_mean", "std_mean",
          "median", "nansum", "nanmean", "count_nonzero", "aminmax", "frobenius_norm"), _reduce),
+    **dict.fromkeys(("histc", "bincount"), _counted),
     **dict.fromkeys(("sort", "topk", "argsort", "msort", "kthvalue"), _ordered),
 }  # fmt: skip
 

@@ -172,7 +172,7 @@ def _pad(call: Call) -> Any:
     view: View = call.args[0]
     pad = list(call.arg("pad"))
     if call.name == "pad" and call.arg("mode", "constant") != "constant":
-        return move_padded(call, view, pad)
+        return move_padded(call, view, pad, call.arg("mode"))
     result: View | None = view
     for i in range(len(pad) // 2):
         dim = len(view.dims) - 1 - i
@@ -186,12 +186,28 @@ def _pad(call: Call) -> Any:
     return result if result is not None else move_padded(call, view, pad)
 
 
-def move_padded(call: Call, view: View, pad: list[int]) -> View:
-    """Padding that is no window (reflection, replication): padded dimensions are needed whole."""
+def move_padded(call: Call, view: View, pad: list[int], mode: str = "circular") -> View:
+    """Padding with data: reflection and replication read near by, circular padding anywhere.
+
+    Output i reads i - before, mirrored or clamped at the ends: at most 2 * before further up and
+    2 * after further down.
+    """
     n = len(view.dims)
-    padded = {n - 1 - i // 2 for i, extent in enumerate(pad) if extent}
-    needs = [Need(WHOLE) if i in padded else Need(i) for i in range(n)]
+    needs = [Need(i) for i in range(n)]
+    for i in range(len(pad) // 2):
+        before, after = pad[2 * i], pad[2 * i + 1]
+        dim = n - 1 - i
+        if before or after:
+            near = mode in ("reflect", "replicate") and min(before, after) >= 0
+            needs[dim] = (
+                Need(dim, low=-before - 2 * after, high=1 + before) if near else Need(WHOLE)
+            )
     return move(call, view, needs)
+
+
+def _data_pad(call: Call) -> Any:
+    mode = "reflect" if call.name.startswith("reflection") else "replicate"
+    return move_padded(call, call.args[0], list(call.arg("padding")), mode)
 
 
 def _repeat(call: Call) -> Any:
@@ -263,6 +279,7 @@ ROWS: dict[str, Row] = {
          "unsafe_split_with_sizes"), _pieces),
     "unbind": _unbind,
     **dict.fromkeys(("constant_pad_nd", "pad"), _pad),
+    **{f"{kind}_pad{n}d": _data_pad for kind in ("reflection", "replication") for n in (1, 2, 3)},
     **dict.fromkeys(("repeat", "tile"), _repeat),
     "repeat_interleave": _repeat_interleave,
     "unfold": _unfold,
