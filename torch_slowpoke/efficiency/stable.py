@@ -17,12 +17,14 @@ def survived_share(x: npt.ArrayLike) -> FloatArray:
     """Expected share of a stretch that is run before an exponential failure: (1 - e^-x)/x.
 
     Args:
-        x: Failure rate times length of the stretch, >= 0, any shape.
+        x: Failure rate times length of the stretch, any shape; below 0 only where the paper's
+            formulas are continued to a number of segments below one.
 
     Returns:
         Same shape, in (0, 1]; 1 at x = 0. Relative error a few 1e-16.
     """
-    safe = np.maximum(np.asarray(x, dtype=np.float64), _TINY)
+    x = np.asarray(x, dtype=np.float64)
+    safe = np.where(np.abs(x) < _TINY, _TINY, x)
     return np.asarray(-np.expm1(-safe) / safe)
 
 
