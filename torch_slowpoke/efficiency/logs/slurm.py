@@ -6,6 +6,7 @@ Fields and their odd values: sacct(1), slurm 26.11.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
@@ -161,12 +162,20 @@ def _columns_of_header(line: str, delimiter: str, application: str) -> tuple[Col
     return Columns(names[:-1] if names[-1] == "" else names, application), delimiter
 
 
-def _columns_by_number(line: str, delimiter: str, given: str, application: str) -> Columns:
-    n = len(line.split(delimiter)) - line.endswith(delimiter)
-    for known in [given] if given else KNOWN_FORMATS:
-        names = known.replace(delimiter, ",").split(",")
-        if given or len(names) == n:
-            return Columns(names, application)
+def _columns_by_number(
+    lines: Sequence[str], delimiter: str, given: str, application: str
+) -> Columns:
+    """The columns of a log without header, by what most of its lines have."""
+    if given:
+        return Columns(given.replace(delimiter, ",").split(","), application)
+    counts = Counter(len(line.split(delimiter)) for line in lines)
+    n = counts.most_common(1)[0][0]
+    all_end_so = all(line.endswith(delimiter) for line in lines)
+    for known in KNOWN_FORMATS:
+        columns = Columns(known.split(","), application)
+        swallows = columns.most_splits > 0 and n > columns.n
+        if n == columns.n or (n == columns.n + 1 and all_end_so) or swallows:
+            return columns
     raise SlowpokeError(
         f"the log has {n} columns and no header: name them with --columns, or print it again "
         f"with {SACCT_COMMAND}"
@@ -194,24 +203,23 @@ def read_slurm(
     """
     builder = JobLogBuilder("slurm")
     lines = iter(lines)
-    first = next(lines, None)
-    if first is None:
+    batch = list(islice(lines, _BATCH))
+    if not batch:
         return builder
     header = ""
-    batch: list[tuple[int, str]] = []
-    if _is_header(first[1]):
-        header = first[1]
+    if _is_header(batch[0][1]):
+        header = batch.pop(0)[1]
         where, delimiter = _columns_of_header(header, delimiter, application)
         builder.report.n_lines += 1
     else:
         delimiter = delimiter or "|"
-        where = _columns_by_number(first[1], delimiter, columns, application)
-        batch = [first]
+        first = [line for _, line in batch]
+        where = _columns_by_number(first, delimiter, columns, application)
     reader = _RowReader(where, delimiter, header, builder)
-    while batch := batch + list(islice(lines, _BATCH)):
+    while batch:
         builder.report.n_lines += len(batch)
         reader.read_many(batch)
-        batch = []
+        batch = list(islice(lines, _BATCH))
     return builder
 
 
