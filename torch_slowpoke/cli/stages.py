@@ -68,7 +68,7 @@ def simulate(
         mapping = mapped(model, mesh, topology, chip, batch, seed, progress)
         program = lower(mapping, inferences=inferences)
         progress("simulate", 2, 3)
-        result = run(program, faults=fault or (), noise=noise, seed=seed, engine=engine)
+        result = run(program, fault or (), noise, seed, engine, trace=trace is not None)
     timing, on = result.timing, program.chip
     if json != STANDARD_OUTPUT:
         print(f"{program} on {on.network}")

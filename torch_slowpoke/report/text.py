@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from torch_slowpoke.analysis import Analysis
 
 N_RANKED = 5
+LEAST_PROBABILITY = 0.001
+"""Runners-up below are not worth a line; JSON and HTML list them."""
 
 
 def analysis_text(analysis: Analysis) -> str:
@@ -52,7 +54,11 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     )
     yield f"probes    {100 * analysis.overhead:.2f}% slower than without"
     yield f"method    {diagnosis.method}"
-    runners_up = [s for s in diagnosis.ranked if s not in diagnosis.reported][:N_RANKED]
+    runners_up = [
+        s
+        for s in diagnosis.ranked
+        if s not in diagnosis.reported and s.probability >= LEAST_PROBABILITY
+    ][:N_RANKED]
     if runners_up:
         yield "next      " + ", ".join(f"{s.place} ({s.probability:.3f})" for s in runners_up)
     for note in diagnosis.notes:
