@@ -26,12 +26,13 @@ RESIDENCIES = ("streamed", "resident")
 
 def volume(regions: Regions) -> Ints:
     """(...,) number of indices in each region."""
-    return np.maximum(regions[..., 1] - regions[..., 0], 0).prod(axis=-1)
+    sides: Ints = np.maximum(regions[..., 1] - regions[..., 0], 0)
+    return np.asarray(sides.prod(axis=-1), dtype=np.int64)
 
 
 def weight_share(operator: Operator, regions: Regions, box: Sequence[int]) -> NDArray[np.float64]:
     """(n,) part of an operator's weights that each output region needs."""
-    share = np.ones(regions.shape[:-2])
+    share: NDArray[np.float64] = np.ones(regions.shape[:-2])
     for dim in operator.weight_dims:
         share = share * (regions[..., dim, 1] - regions[..., dim, 0]) / box[dim]
     return share
@@ -137,7 +138,9 @@ def residence(
             tensor=name,
         )
     n_cores = mapping.chip.n_cores
-    demand = np.bincount(cores, weights + activations, minlength=n_cores)
+    demand: NDArray[np.float64] = np.bincount(
+        cores, weights + activations, minlength=n_cores
+    ).astype(np.float64)
     passes = np.zeros(len(cores), dtype=np.int64)
     crowded = np.flatnonzero(demand > sram)
     if len(crowded) and residency == "resident":

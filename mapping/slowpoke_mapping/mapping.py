@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from slowpoke_mapping.bypass import without_concatenations
 from slowpoke_mapping.chip import ChipConfig, chip
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.graph import DIMS, OperatorGraph, Regions
@@ -260,6 +261,8 @@ class Mapping:
                 raise SlowpokeError(
                     f"mapping of schema {data['schema']!r}: this version reads {SCHEMA}; map again"
                 )
+            if data["graph"] != graph.fingerprint:
+                graph = without_concatenations(graph)  # as the mapper does
             if data["graph"] != graph.fingerprint:
                 raise SlowpokeError(
                     f"the mapping was made for another graph ({data['model']!r}, "

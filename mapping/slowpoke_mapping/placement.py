@@ -25,7 +25,8 @@ def usable_order(chip: ChipConfig, core_speed: NDArray[np.float64]) -> Ints:
     fastest_first = np.sort(core_speed)[::-1]
     worth = fastest_first * np.arange(1, len(order) + 1)
     bound = fastest_first[int(worth.argmax())]
-    return order[core_speed[order] >= bound]
+    chosen: Ints = order[core_speed[order] >= bound]
+    return chosen
 
 
 def check_speeds(speeds: Sequence[float] | None, n: int, what: str) -> NDArray[np.float64]:

@@ -267,7 +267,7 @@ def _group_cost(
         refetch = units
     dram = weights * refetch + units * (read + written)
     cycles = max(path + (units - 1) * period, dram / dram_rate) + overhead
-    return cycle_value * cycles + dram_value * dram + hop_value * units * moved
+    return float(cycle_value * cycles + dram_value * dram + hop_value * units * moved)
 
 
 @njit(cache=True)
@@ -298,7 +298,7 @@ def _cut(
 def dram_pj_per_cycle(chip: ChipConfig) -> float:
     """Picojoules of a cycle in which every DRAM port is busy, the way across the chip included."""
     per_byte = chip.energy.dram_byte_pj + chip.energy.byte_hop_pj * 0.75 * chip.n_cores**0.5
-    return per_byte * chip.dram_bytes_per_cycle * len(chip.dram_ports)
+    return float(per_byte * chip.dram_bytes_per_cycle * len(chip.dram_ports))
 
 
 def cut_into_groups(
@@ -330,7 +330,8 @@ def cut_into_groups(
         problem.last_use, problem.in_offsets, problem.in_producer, problem.in_bytes, n_cores,
         units_per_batch, chip.sram_bytes, chip.link_bytes_per_cycle,
         chip.dram_bytes_per_cycle * ports, 2 * chip.dram_latency_cycles + 4 * side,
-        chip.credit_depth, value.per_cycle, value.per_pj * (chip.energy.dram_byte_pj + hop_pj * 0.75 * side),
+        chip.credit_depth, value.per_cycle,
+        value.per_pj * (chip.energy.dram_byte_pj + hop_pj * 0.75 * side),
         value.per_pj * hop_pj * max(0.3 * side, 1.0), must_fit,
         max(1, min(2 * n_cores, MAX_GROUP_LAYERS)),
     )  # fmt: skip

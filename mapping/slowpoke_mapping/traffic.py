@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slowpoke_mapping.capacity import Footprint, Residency, footprint, residence, volume
-from slowpoke_mapping.graph import GRAPH_INPUT, Edge, Operator, Regions
+from slowpoke_mapping.graph import GRAPH_INPUT, Edge, Operator, OperatorGraph, Regions
 from slowpoke_mapping.mapping import LayerGroup, Mapping
 from slowpoke_mapping.program import Role
 from slowpoke_mapping.ragged import Ints, offsets_of, take_rows, unique_rows
@@ -94,14 +94,19 @@ def operator_work_macs(operator: Operator, scale_b: int, vector_cost_macs: float
     return scale_b * max(float(work), operator.elements * vector_cost_macs / 16)
 
 
-def levels(mapping: Mapping, operators: Sequence[int]) -> Ints:
-    """(n_layers,) longest chain of in-group edges that ends at each layer."""
+def levels_of(graph: OperatorGraph, operators: Sequence[int]) -> Ints:
+    """(n_layers,) longest chain of edges among the given operators that ends at each."""
     index = {op: i for i, op in enumerate(operators)}
     level = np.zeros(len(operators), dtype=np.int64)
     for i, op in enumerate(operators):
-        before = [index[e.producer] for e in mapping.graph[op].inputs if e.producer in index]
+        before = [index[e.producer] for e in graph[op].inputs if e.producer in index]
         level[i] = max((level[p] + 1 for p in before), default=0)
     return level
+
+
+def sized(bytes_per_element: float, regions: Regions) -> NDArray[np.float64]:
+    """(...,) bytes of each region."""
+    return (bytes_per_element * volume(regions)).astype(np.float64)
 
 
 class _Collector:
@@ -190,7 +195,7 @@ def group_plan(mapping: Mapping, g: int, residency: Residency = "streamed") -> G
     layers = sorted(mapping.groups[g].layers, key=lambda layer: layer.operator)
     operators = [layer.operator for layer in layers]
     index = {op: i for i, op in enumerate(operators)}
-    level = levels(mapping, operators)
+    level = levels_of(graph, operators)
     regions = [mapping.pieces(layer) for layer in layers]
     offsets = offsets_of(np.array([len(r) for r in regions]))
     cores = np.concatenate([np.array(layer.cores, dtype=np.int64) for layer in layers])
@@ -220,7 +225,7 @@ def group_plan(mapping: Mapping, g: int, residency: Residency = "streamed") -> G
             n = len(regions[i])
             collector.add(
                 Role.OUTPUT, op, offsets[i] + np.arange(n), mapping.flow(op).outputs,
-                chip.bytes_per_element * volume(regions[i]), np.zeros(n, dtype=bool),
+                sized(chip.bytes_per_element, regions[i]), np.zeros(n, dtype=bool),
                 np.zeros(n, dtype=np.int64), np.zeros(0, dtype=np.int64),
             )  # fmt: skip
     return GroupPlan(
@@ -261,13 +266,13 @@ def _activations_and_inputs(
             p = index[producer]
             src, size, counts, dst = _overlaps(regions[p], needs, need_offsets, need_pieces)
             collector.add(
-                Role.ACTIVATION, producer, offsets[p] + src, -1, per_element * size,
-                np.zeros(len(src), dtype=bool), counts, dst,
+                Role.ACTIVATION, producer, offsets[p] + src, -1,
+                (per_element * size).astype(np.float64), np.zeros(len(src), dtype=bool), counts, dst,
             )  # fmt: skip
         else:
             n = len(needs)
             collector.add(
-                Role.INPUT, edges[0][0], np.full(n, -1), port, per_element * volume(needs),
+                Role.INPUT, edges[0][0], np.full(n, -1), port, sized(per_element, needs),
                 np.zeros(n, dtype=bool), np.diff(need_offsets), need_pieces,
             )  # fmt: skip
 

@@ -28,7 +28,8 @@ def tasks(program: Program, kind: TaskKind, role: Role | None = None) -> list[in
 
 
 def destinations(program: Program, task: int) -> list[int]:
-    return program.dst_cores[program.dst_offsets[task] : program.dst_offsets[task + 1]].tolist()
+    span = slice(program.dst_offsets[task], program.dst_offsets[task + 1])
+    return [int(core) for core in program.dst_cores[span]]
 
 
 def waits(program: Program, task: int) -> set[tuple[int, int]]:

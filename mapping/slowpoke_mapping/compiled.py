@@ -1,0 +1,20 @@
+"""One way to compile the mapper's loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """Compile a function that allocates nothing, and keep the result on disk.
+
+    `_nrt=False`: without allocation, numba need not count references to the many arrays that a
+    call carries (measured: ten times faster).
+    """
+    options: dict[str, Any] = {"cache": True, "_nrt": False, "error_model": "numpy"}
+    return cast(F, njit(**options)(function))
