@@ -1,0 +1,172 @@
+"""Both engines give the same times, bit for bit, on random programs."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slowpoke_mapping.chip import ChipConfig
+from slowpoke_mapping.faults import Fault
+from slowpoke_mapping.places import Core, DramPort, Link, Place, Router
+from slowpoke_mapping.program import Program
+from slowpoke_sim.machine import Machine, run
+from slowpoke_sim.noise import NOISES
+from tests.sim.programs import Builder, Event
+
+N_EXAMPLES = int(os.environ.get("SLOWPOKE_EXAMPLES", "120"))
+"""500 and more in `make test-all`'s environment; the benchmark log states how many were run."""
+
+SIZES = [0.0, 1.0, 64.0, 100.0, 250.0, 1000.0]
+
+
+@st.composite
+def chips(draw: st.DrawFn) -> ChipConfig:
+    topology = draw(
+        st.sampled_from(["mesh:3x3", "mesh:1x4", "torus:4x3", "ring:5", "dragonfly:3x2"])
+    )
+    is_mesh = topology.startswith("mesh")
+    return ChipConfig(
+        topology=topology,
+        switching=draw(st.sampled_from(["cut_through", "store_and_forward"])),
+        packet_bytes=draw(st.sampled_from([64.0, 100.0, 1e9])),
+        router_delay_cycles=draw(st.sampled_from([0.0, 1.0, 2.5])),
+        link_bytes_per_cycle=draw(st.sampled_from([10.0, 16.0])),
+        dram_bytes_per_cycle=draw(st.sampled_from([10.0, 32.0])),
+        dram_latency_cycles=draw(st.sampled_from([0.0, 20.0])),
+        macs_per_cycle=100.0,
+        multicast=draw(st.booleans()),
+        buffer_packets=draw(st.sampled_from([0, 0, 1, 3])) if is_mesh else 0,
+    )
+
+
+def random_program(chip: ChipConfig, n_tasks: int, seed: int) -> Program:
+    """Random tasks, each waiting for a few earlier ones, with credits, in one or two groups."""
+    rng = random.Random(seed)
+    units = rng.randint(1, 4)
+    builder = Builder(chip, units=units, inferences=rng.randint(1, 2 * units))
+    cores, ports = range(chip.n_cores), range(len(chip.dram_ports))
+    n_destinations: list[int] = []
+    for _ in range(rng.randint(1, 2)):
+        first = len(n_destinations)
+        for here in range(first, first + n_tasks):
+            earlier = rng.sample(range(first, here), min(rng.randint(0, 3), here - first))
+            after = [
+                (Event(task, rng.randrange(n_destinations[task])), rng.choice([0, 0, 1]))
+                for task in earlier
+            ]
+            once = rng.random() < 0.15
+            size = rng.choice(SIZES)
+            kind = rng.choice(["compute", "compute", "probe", "send", "send", "read", "write"])
+            dsts = tuple(rng.sample(cores, min(rng.randint(1, 3), len(cores))))
+            n_destinations.append(len(dsts) if kind in ("send", "read") else 1)
+            if kind == "compute":
+                event = builder.compute(rng.choice(cores), size, after, once)
+            elif kind == "probe":
+                event = builder.probe(rng.choice(cores), size / 10, after, once)
+            elif kind == "send":
+                event = builder.send(rng.choice(cores), dsts, size, after, once)
+            elif kind == "read":
+                event = builder.read(rng.choice(ports), dsts, size, after, once)
+            else:
+                event = builder.write(rng.choice(cores), rng.choice(ports), size, after, once)
+            if after and not once and rng.random() < 0.5:
+                # a credit: what this one waits for may be this many units ahead, and no more
+                builder.needs(after[0][0], event, rng.choice([2, 3]))
+        builder.barrier()
+    return builder.program()
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    return random_program(draw(chips()), draw(st.integers(1, 14)), draw(st.integers(0, 10**6)))
+
+
+@st.composite
+def faults(draw: st.DrawFn, chip: ChipConfig) -> Fault:
+    core = st.integers(0, chip.n_cores - 1)
+    port = st.integers(0, len(chip.dram_ports) - 1)
+    link = st.sampled_from(chip.network.links.tolist())
+    place: Place = draw(
+        st.one_of(
+            st.builds(Core, core),
+            st.builds(Router, core),
+            st.builds(DramPort, port),
+            st.builds(lambda ends, both: Link(*ends, both), link, st.booleans()),
+        )
+    )
+    start = draw(st.sampled_from([0.0, 5.0, 12.5, 40.0]))
+    period, duty = draw(st.sampled_from([(0.0, 1.0), (0.0, 1.0), (13.0, 0.3), (50.0, 1.0)]))
+    return Fault(
+        place,
+        draw(st.sampled_from([1.0, 1.5, 2.0, 10.0])),
+        start,
+        draw(st.sampled_from([start + 7.0, start + 100.0, float("inf")])),
+        draw(st.sampled_from([0.0, 0.0, 16.0])),
+        period,
+        duty,
+    )
+
+
+@settings(max_examples=N_EXAMPLES, deadline=None)
+@given(st.data())
+def test_start_and_end_times_are_equal_bit_for_bit(data: st.DataObject) -> None:
+    program = data.draw(programs())
+    slow = data.draw(st.lists(faults(program.chip), max_size=3))
+    noise = data.draw(st.sampled_from(sorted(NOISES)))
+    seed = data.draw(st.integers(0, 99))
+    machines = [Machine(program, slow, noise, seed, engine) for engine in ("compiled", "simpy")]
+    for ours, theirs in zip(*(m.phases(hop_cycles=True) for m in machines), strict=True):
+        assert ours.end_cycles == theirs.end_cycles
+        for name in ("first", "eject", "consume", "hop_cycles"):
+            a, b = getattr(ours, name), getattr(theirs, name)
+            assert a.shape == b.shape and np.array_equal(a, b, equal_nan=True), name
+    ours, theirs = (machine.components for machine in machines)
+    assert ours.exposure.tolist() == theirs.exposure.tolist()
+    assert ours.n_services.tolist() == theirs.n_services.tolist()
+    for name in ("busy_cycles", "held_cycles", "blocked_cycles", "bytes"):
+        assert np.allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-9), name
+
+
+@settings(max_examples=N_EXAMPLES // 2, deadline=None)
+@given(st.data())
+def test_bytes_and_work_are_conserved_under_any_fault(data: st.DataObject) -> None:
+    program = data.draw(programs())
+    slow = data.draw(st.lists(faults(program.chip), max_size=3))
+    noise = data.draw(st.sampled_from(sorted(NOISES)))
+    healthy, faulty = run(program, (), noise), run(program, slow, noise)
+    assert healthy.trace is not None and faulty.trace is not None
+    chip = program.chip
+    # every byte that goes in at a core or port comes out at a core or port
+    for result in (healthy, faulty):
+        timing = result.timing
+        reads = result.trace.transfers["bytes"][result.trace.transfers["src"] < 0].sum()  # type: ignore[union-attr]
+        ejected = timing.channel_bytes[chip.n_links + chip.n_cores :].sum()
+        to_cores = result.trace.transfers["bytes"][result.trace.transfers["dst"] >= 0].sum()  # type: ignore[union-attr]
+        to_ports = result.trace.transfers["bytes"][result.trace.transfers["dst"] < 0].sum()  # type: ignore[union-attr]
+        assert ejected == to_cores
+        assert timing.port_bytes.sum() <= reads + to_ports
+        assert result.trace.compute["macs"].sum() == healthy.trace.compute["macs"].sum()
+    assert faulty.timing.channel_bytes.tolist() == healthy.timing.channel_bytes.tolist()
+    assert faulty.timing.n_services == healthy.timing.n_services
+    # a fault never shortens a service, and without one the healthy run is back
+    keys = ["event", "batch", "unit"]
+    pair = [np.sort(r.trace.compute, order=keys) for r in (healthy, faulty)]  # type: ignore[union-attr]
+    if NOISES[noise].drift == 0:
+        spans = [table["end_cycles"] - table["start_cycles"] for table in pair]
+        assert np.all(spans[1] >= spans[0] - 1e-9 * (1 + pair[1]["end_cycles"]))
+    again = run(program, (), noise)
+    assert again.trace is not None
+    assert np.array_equal(again.trace.compute, healthy.trace.compute)
+    assert np.array_equal(again.trace.transfers, healthy.trace.transfers)
+    if noise == "none":
+        n = chip.n_channels
+        assert np.allclose(
+            healthy.timing.channel_busy_cycles[:n] * chip.link_bytes_per_cycle,
+            healthy.timing.channel_bytes[:n],
+            rtol=1e-9,
+            atol=1e-6,
+        )
