@@ -37,12 +37,14 @@ class Claim:
         index: The candidate that raised the alarm.
         window: Its window.
         threshold: What its score had to pass.
+        gain: Nats of misfit that it explains.
     """
 
     fault: Fault
     index: int
     window: Window
     threshold: float
+    gain: float
 
 
 def physical(place: Place) -> Place:
@@ -90,9 +92,9 @@ def suspects(
     """
     claimed = {physical(claim.fault.place): claim for claim in claims}
     weight = {place: math.exp(min(margin, MOST_NATS)) for place, (margin, _) in left.items()}
-    for place, claim in claimed.items():
-        margin = max(claim.window.score - claim.threshold, 0.0)
-        weight[place] = math.exp(min(margin, MOST_NATS))
+    surest = max((claim.window.score - claim.threshold for claim in claims), default=0.0)
+    for place in claimed:  # each accepted fault explains its own part: equal shares
+        weight[place] = math.exp(min(max(surest, 0.0), MOST_NATS))
     total = 1.0 + sum(weight.values())
     reported = [
         Suspect(

@@ -33,7 +33,7 @@ from slowpoke_tracer.prepare import Prepared, prepare
 from slowpoke_tracer.recorder import record
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.sketch_config import SketchConfig
-from slowpoke_tracer.synthesis import Synthesis
+from slowpoke_tracer.synthesis import Effect, Synthesis
 from slowpoke_tracer.trace import Trace
 
 TEMPLATE_ERROR = 0.25
@@ -52,6 +52,8 @@ class RobustConfig:
         refit_above: The twin's speeds are refitted when the run's median residual exceeds this.
         n_hypotheses: Places whose fault is simulated before one is reported.
         max_faults: Simultaneous faults that are looked for.
+        least_gain: Share of the first fault's gain in misfit that a further fault must bring:
+            below it, a victim of the first is more likely than a second fault.
         confirm: Whether hypotheses are simulated (needs a twin).
     """
 
@@ -62,6 +64,7 @@ class RobustConfig:
     refit_above: float = 0.03
     n_hypotheses: int = 4
     max_faults: int = 4
+    least_gain: float = 0.02
     confirm: bool = True
 
     def __post_init__(self) -> None:
@@ -164,20 +167,22 @@ class _Run:
         """Accept faults one by one, each explained away before the next is looked for."""
         residuals = self._residuals()
         synthesis = self._synthesis(residuals["mean"])
-        scans = self._scan(residuals, np.zeros_like(self.cells.log_mean))
+        nothing = np.zeros_like(self.cells.log_mean)
+        scans = self._scan(residuals, Effect(nothing, nothing))
         claims: list[Claim] = []
         while len(claims) < self.config.max_faults:
             accepted = [claim.fault for claim in claims]
             alarm = self._alarm(scans, {fault.place for fault in accepted})
             if alarm is None:
                 break
-            fault = self._confirm(alarm, scans, accepted, synthesis)
-            if fault is None:
+            fault, gain = self._confirm(alarm, scans, accepted, synthesis)
+            needed = self.config.least_gain * (claims[0].gain if claims else 0.0)
+            if fault.slowdown < self.config.least_slowdown or gain < max(needed, alarm.threshold):
                 break
-            claims.append(Claim(fault, alarm.index, alarm.window, alarm.threshold))
+            claims.append(Claim(fault, alarm.index, alarm.window, alarm.threshold, gain))
             if synthesis is None:
                 break
-            scans = self._scan(residuals, synthesis.effect([*accepted, fault]))
+            scans = self._scan(residuals, synthesis.steady_effect([*accepted, fault]))
         left = margins(scans, self.prepared)
         times = {window: self._times(window) for _, window in left.values()}
         ranked, reported, healthy = suspects(left, claims, self.prepared, times, self._horizon)
@@ -203,13 +208,13 @@ class _Run:
         }
 
     def _scan(
-        self, residuals: dict[str, NDArray[np.float64]], effect: NDArray[np.float64]
+        self, residuals: dict[str, NDArray[np.float64]], effect: Effect
     ) -> dict[str, list[Window]]:
-        extra = (TEMPLATE_ERROR * effect) ** 2
-        return {
-            name: scanner.scan(residuals[name] - effect, extra)
-            for name, scanner in self.prepared.scanners.items()
-        }
+        result = {}
+        for name, change in (("mean", effect.mean), ("max", effect.maximum)):
+            extra = (TEMPLATE_ERROR * change) ** 2
+            result[name] = self.prepared.scanners[name].scan(residuals[name] - change, extra)
+        return result
 
     def _alarm(self, scans: dict[str, list[Window]], accused: set[Place]) -> Alarm | None:
         """The place furthest above its threshold; a core before any link (it is seen directly)."""
@@ -234,21 +239,28 @@ class _Run:
         scans: dict[str, list[Window]],
         accepted: list[Fault],
         synthesis: Synthesis | None,
-    ) -> Fault | None:
-        """The fault that explains the run best, among the alarm's place and its rivals."""
+    ) -> tuple[Fault, float]:
+        """The fault that explains the run best, among the alarm's place and its rivals.
+
+        Returns:
+            The fault, and the nats of misfit that it explains (its score if nothing is replayed).
+        """
         places = self.prepared.candidates.places
-        rivals = [alarm.index]
+        family = self.prepared.candidates.family
         windows = scans[alarm.statistic]
-        if self.prepared.candidates.family[alarm.index] == NETWORK:
+        rivals = [alarm.index]
+        if family[alarm.index] == NETWORK:
             order = np.argsort([-window.score for window in windows], kind="stable")
-            family = self.prepared.candidates.family
             rivals = [int(i) for i in order if family[i] == NETWORK][: self.config.n_hypotheses]
         faults = [self._fault(places[i], windows[i]) for i in rivals]
         if synthesis is None:
-            return faults[0] if faults[0].slowdown >= self.config.least_slowdown else None
-        fault = min(faults, key=lambda f: synthesis.misfit((*accepted, f)))
-        fault, _ = synthesis.refine(fault, accepted, self._horizon, self._step)
-        return fault if fault.slowdown >= self.config.least_slowdown else None
+            return faults[0], alarm.window.score
+        before = synthesis.misfit(accepted)
+        fitted = [synthesis.fit_slowdown(fault, accepted, (1.5,)) for fault in faults]
+        fault, _ = min(fitted, key=lambda pair: pair[1])
+        fault, _ = synthesis.fit_interval(fault, accepted, self._horizon, self._step)
+        fault, after = synthesis.fit_slowdown(fault, accepted, (1.2, 1.08))
+        return fault, before - after
 
     def _synthesis(self, residual: NDArray[np.float64]) -> Synthesis | None:
         replayer = self.prepared.replayer

@@ -1,14 +1,13 @@
 """Synthesis: does a simulated fault leave the same marks as the observed one?
 
 A hypothesis (places, slowdowns, intervals) is replayed in the twin with the noise of a healthy
-replay (common random numbers), so that the difference of their cells is the fault's effect,
-almost free of noise. The hypothesis that leaves the least unexplained is kept.
+replay (common random numbers), so that the difference of their cells is the fault's effect, almost
+free of noise. The hypothesis that leaves the least unexplained is kept.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +24,21 @@ MODEL_ERROR = 0.15
 CLIP = 4.0
 """Standard deviations beyond which one cell's misfit counts linearly (Huber)."""
 
+LEAST_SLOWDOWN, MOST_SLOWDOWN = 1.05, 64.0
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What a fault changes in the cells.
+
+    Attributes:
+        mean: (n_patterns, n_epochs) change of the mean ln(duration).
+        maximum: (n_patterns, n_epochs) change of the longest ln(duration).
+    """
+
+    mean: NDArray[np.float64]
+    maximum: NDArray[np.float64]
+
 
 @dataclass(frozen=True, eq=False)
 class Synthesis:
@@ -32,8 +46,8 @@ class Synthesis:
 
     Attributes:
         replayer: Sketches replays of the program.
-        baseline: Healthy cells; its first run's seed is replayed.
-        residual: (n_patterns, n_epochs) observed minus healthy.
+        baseline: Healthy cells; the seeds of its first runs are replayed.
+        residual: (n_patterns, n_epochs) observed minus healthy mean ln(duration).
         seed: The baseline's seed.
     """
 
@@ -41,25 +55,45 @@ class Synthesis:
     baseline: Baseline
     residual: NDArray[np.float64]
     seed: int
-    _known: dict[tuple[Fault, ...], NDArray[np.float64]] = field(default_factory=dict)
+    _known: dict[tuple[Fault, ...], Effect] = field(default_factory=dict)
 
     @property
     def n_replays(self) -> int:
         """How many hypotheses were simulated."""
         return len(self._known)
 
-    def effect(self, faults: Sequence[Fault]) -> NDArray[np.float64]:
-        """(n_patterns, n_epochs) change of the cells' mean log that the faults cause."""
+    def effect(self, faults: Sequence[Fault]) -> Effect:
+        """What the faults change, from one replay."""
         key = tuple(faults)
-        if not key:
-            return np.zeros_like(self.residual)
         if key not in self._known:
-            seed = replay_seeds(self.seed, 1)[0]
-            sketch = self.replayer.sketch(seed, self.baseline.scale, key)
-            slow = cells_of(sketch, self.baseline.patterns).log_mean
-            change = slow - self.baseline.log_means[0]
-            self._known[key] = np.nan_to_num(change, nan=0.0)
+            self._known[key] = self._replayed(key, 0)
         return self._known[key]
+
+    def steady_effect(self, faults: Sequence[Fault], n_runs: int = 3) -> Effect:
+        """What the faults change, averaged over several replays.
+
+        Under a fault queues grow and take a course of their own; a second fault must not be seen
+        in one replay's accidents.
+        """
+        key = tuple(faults)
+        n_runs = min(n_runs, self.baseline.n_runs)
+        effects = [self.effect(key)] + [self._replayed(key, run) for run in range(1, n_runs)]
+        return Effect(
+            np.mean([effect.mean for effect in effects], axis=0),
+            np.mean([effect.maximum for effect in effects], axis=0),
+        )
+
+    def _replayed(self, faults: tuple[Fault, ...], run: int) -> Effect:
+        if not faults:
+            zero = np.zeros_like(self.residual)
+            return Effect(zero, zero)
+        seed = replay_seeds(self.seed, run + 1)[run]
+        sketch = self.replayer.sketch(seed, self.baseline.scale, faults)
+        cells = cells_of(sketch, self.baseline.patterns)
+        return Effect(
+            np.nan_to_num(cells.log_mean - self.baseline.log_means[run], nan=0.0),
+            np.nan_to_num(cells.log_max - self.baseline.log_maxima[run], nan=0.0),
+        )
 
     def misfit(self, faults: Sequence[Fault]) -> float:
         """What the faults leave unexplained, in nats; smaller is better.
@@ -67,17 +101,38 @@ class Synthesis:
         A Huber loss of the standardised residual, plus the logarithm of the variance, so that a
         larger effect (and its larger tolerance) is no cheap explanation.
         """
-        effect = self.effect(faults)
+        effect = self.effect(faults).mean
         base = self.baseline.means.variance
         variance = base + (MODEL_ERROR * effect) ** 2
         z = np.abs(self.residual - effect) / np.sqrt(variance)
         loss = np.where(z < CLIP, 0.5 * z**2, CLIP * (z - 0.5 * CLIP))
         return float(np.nansum(loss + 0.5 * np.log(variance / base)))
 
-    def refine(
+    def fit_slowdown(
+        self, fault: Fault, accepted: Sequence[Fault], factors: Sequence[float] = (1.5, 1.25)
+    ) -> tuple[Fault, float]:
+        """The fault with the slowdown that explains most, and its misfit; 3 to 6 replays.
+
+        The scan reads slowdowns too high where queues grow, so lower ones are tried first.
+        """
+        best, value = fault, self.misfit((*accepted, fault))
+        for factor in factors:
+            for direction in (1 / factor, factor):
+                while True:
+                    slowdown = min(max(best.slowdown * direction, LEAST_SLOWDOWN), MOST_SLOWDOWN)
+                    if slowdown == best.slowdown:
+                        break
+                    trial = dataclasses.replace(best, slowdown=slowdown)
+                    score = self.misfit((*accepted, trial))
+                    if score >= value:
+                        break
+                    best, value = trial, score
+        return best, value
+
+    def fit_interval(
         self, fault: Fault, accepted: Sequence[Fault], horizon_cycles: float, step_cycles: float
     ) -> tuple[Fault, float]:
-        """The fault with slowdown and interval fitted, and its misfit; about 10 replays.
+        """The fault with the interval that explains most, and its misfit; up to 8 replays.
 
         Args:
             fault: Where to start.
@@ -86,13 +141,6 @@ class Synthesis:
             step_cycles: First step of the interval's edges; halved once.
         """
         best, value = fault, self.misfit((*accepted, fault))
-        for factor in (2.0, math.sqrt(2.0), 1.15):
-            for direction in (factor, 1 / factor):
-                slowdown = min(max(best.slowdown * direction, 1.05), 64.0)
-                trial = dataclasses.replace(best, slowdown=slowdown)
-                if (score := self.misfit((*accepted, trial))) < value:
-                    best, value = trial, score
-                    break
         for step in (step_cycles, step_cycles / 2):
             for edge in ("start_cycles", "end_cycles"):
                 for shift in (-step, step):
@@ -103,7 +151,8 @@ class Synthesis:
                     if not start < end or (start, end) == (best.start_cycles, best.end_cycles):
                         continue
                     trial = dataclasses.replace(best, start_cycles=start, end_cycles=end)
-                    if (score := self.misfit((*accepted, trial))) < value:
+                    score = self.misfit((*accepted, trial))
+                    if score < value:
                         best, value = trial, score
                         break
         return best, value
