@@ -1,4 +1,4 @@
-"""`torch.compile(model, backend="slowpoke")`: the model runs as it is, and is analysed on the side."""
+"""`torch.compile(model, backend="slowpoke")`: runs the model as it is, analyses on the side."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Analyses(tuple[Any, ...]):
     compiled: tuple[CompiledGraph, ...]
     breaks: tuple[str, ...]
 
-    def __new__(cls, compiled: tuple[CompiledGraph, ...]) -> Analyses:
+    def __new__(cls, compiled: tuple[CompiledGraph, ...]) -> Analyses:  # noqa: D102
         result = super().__new__(cls, [c.analysis for c in compiled if c.graph is not None])
         result.compiled = compiled
         reasons = torch._dynamo.utils.counters["graph_break"]

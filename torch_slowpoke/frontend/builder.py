@@ -247,12 +247,14 @@ class Builder:
     def _check_dtypes(self, call: Call, output: Any) -> None:
         for value in output if isinstance(output, list | tuple) else [output]:
             if isinstance(value, torch.Tensor) and (
-                value.dtype.is_complex or value.dtype in QUANTISED
+                value.dtype.is_complex
+                or value.dtype in QUANTISED
+                or value.layout is not torch.strided
             ):
                 raise SlowpokeError(
-                    f"operator {where(call.node) or call.name} computes in {value.dtype}: only "
-                    "real floating-point and integer tensors can be mapped; convert the model, "
-                    "for example with .float()"
+                    f"operator {where(call.node) or call.name} computes in {_kind(value)}: "
+                    "only dense real floating-point and integer tensors can be mapped; convert the "
+                    "model, for example with .float() or .to_dense()"
                 )
 
     def _without_work(self, call: Call, output: Any, values: list[Any]) -> Any:
@@ -353,6 +355,13 @@ class Builder:
             output: Which output of the node this is.
         """
         tensor = call.tensor(output)
+        if 0 in extents(tensor):
+            raise SlowpokeError(
+                f"{where(call.node) or call.name} makes an empty tensor of shape "
+                f"{extents(tensor)}: every extent is at least 1; give example inputs with at "
+                "least one sample and no empty dimension"
+            )
+        inputs = [(v, needs) for v, needs in inputs if 0 not in v.shape]
         view = replace(out, producer=len(self.drafts), element_bytes=element_bytes(tensor))
         keys = [w.parameters[0] for w in weights if w.parameters]
         counted = [w for w in weights if w.parameters]
@@ -379,10 +388,12 @@ class Builder:
 
     def _name(self, call: Call, key: str, kind: OpKind) -> str:
         path, leaf = module_path(call.node)
+        if "parametrizations." in key:  # a weight computed from others: named as the weight
+            key = key.split(".original")[0].replace("parametrizations.", "")
         owner, _, attribute = key.rpartition(".")
         if key and (owner == path or owner.startswith(path + ".") or not path):
-            name = owner if attribute in ("weight", "bias") and owner else key
-            name = name.removesuffix("_weight")
+            name = owner if attribute in ("weight", "bias") else key.removesuffix("_weight")
+            name = name or call.name
         elif path and (leaf or key):
             name = path
         else:
@@ -484,7 +495,7 @@ PRODUCTS = frozenset({
 })  # fmt: skip
 """Operators that are work even where only constants go in."""
 
-WORKING = PRODUCTS | {"embedding", "embedding_bag", "index"}
+WORKING = PRODUCTS | {"embedding", "_embedding_bag", "_embedding_bag_forward_only", "index"}
 """Operators in which indices meet weights: work begins there."""
 
 QUANTISED = frozenset({
@@ -519,6 +530,10 @@ def module_path(node: Node) -> tuple[str, bool]:
     for prefix in ("L['self'].", "L__self___", "self."):
         path = path.removeprefix(prefix)
     return ("" if path in ("L['self']", "self") else path), leaf and bool(path)
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype if tensor.layout is torch.strided else tensor.layout)
 
 
 def where(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""One function for whatever a user brings: a name, a module, an exported program, a file, a graph."""
+"""One function for whatever a user brings: a name, a module, a program, a file, a graph."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ def _from_file(path: Path) -> OperatorGraph:
     if not path.is_file():
         raise SlowpokeError(f"{path} is not a file; give the path of a .pt2 archive")
     try:
-        program = torch.export.load(path)
+        with quiet():
+            program = torch.export.load(path)
     except Exception as error:
         raise SlowpokeError(
             f"{path} cannot be read as an exported program ({type(error).__name__}); "

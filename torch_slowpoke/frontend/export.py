@@ -1,11 +1,13 @@
-"""torch.export of a module on fake tensors, with torch.fx as the way out, and words where both fail."""
+"""torch.export on fake tensors, torch.fx as the way out, and words where both fail."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +47,7 @@ def quiet() -> Iterator[None]:
     try:
         logging.disable(logging.CRITICAL)
         torch.backends.mha.set_fastpath_enabled(False)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
@@ -72,6 +74,8 @@ def import_module(
     with quiet():
         try:
             twin = faked_copy(model, mode)
+        except SlowpokeError:
+            raise
         except Exception:  # an attribute that cannot be copied: export the module itself
             return _import_uncopied(model, args, kwargs, name)
         return import_twin(twin, faked_tree(args, mode), faked_tree(kwargs, mode), name, mode)
@@ -103,7 +107,7 @@ def import_twin(
     with quiet():
         try:
             with mode:
-                program = torch.export.export(twin, args, kwargs, strict=False)
+                program = _exported(twin, args, kwargs)
         except Exception as error:
             try:
                 return import_symbolic(twin, args, kwargs, name, mode)
@@ -113,6 +117,34 @@ def import_twin(
                 raise explained(error, name, args, kwargs) from error
         n_parameters = sum(p.numel() for p in twin.parameters())
         return import_program(program, name, n_parameters=n_parameters)
+
+
+def _exported(twin: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+    """Exports; outputs that torch's trees do not know (dataclasses) are taken apart and retried."""
+    try:
+        return torch.export.export(twin, args, kwargs, strict=False)
+    except Exception as error:
+        if "in output, which is not a known type" not in str(error):
+            raise
+    forward = twin.forward
+
+    @functools.wraps(forward)
+    def plain_forward(*inputs: Any, **keywords: Any) -> Any:
+        return plain(forward(*inputs, **keywords))
+
+    twin.forward = plain_forward  # type: ignore[method-assign]
+    return torch.export.export(twin, args, kwargs, strict=False)
+
+
+def plain(output: Any) -> Any:
+    """Nested tuples of the tensors in an output of any class."""
+    if isinstance(output, torch.Tensor | int | float | str | bool | None):
+        return output
+    if isinstance(output, Mapping):
+        return tuple(plain(v) for v in output.values())
+    if isinstance(output, list | tuple | set):
+        return tuple(plain(v) for v in output)
+    return tuple(plain(v) for v in vars(output).values()) if hasattr(output, "__dict__") else None
 
 
 def refuse_quantised(model: nn.Module) -> None:
@@ -319,6 +351,9 @@ def import_symbolic(
     graph = model if isinstance(model, GraphModule) else torch.fx.symbolic_trace(model)
     wanted = [n for n in graph.graph.nodes if n.op == "placeholder"]
     given = list(args)
+    unknown = sorted(set(kwargs) - {str(n.target) for n in wanted})
+    if len(given) > len(wanted) or unknown:
+        raise TypeError(f"{len(given)} inputs and {unknown} for {len(wanted)} arguments")
     for node in wanted[len(given) :]:
         if node.target in kwargs:
             given.append(kwargs[str(node.target)])
@@ -413,6 +448,10 @@ def explained(
         return SlowpokeError(
             f"{name} was called with {len(args)} inputs and keywords {sorted(kwargs)}, which its "
             f"forward does not take ({first}); give example_inputs as its forward wants them"
+        )
+    if "uninitialized parameter" in text:
+        return SlowpokeError(
+            f"{name} has lazy layers without weights: run it once on real data, then analyse it"
         )
     return SlowpokeError(
         f"{name} cannot be run on example inputs of shapes {shapes} ({first}); give "

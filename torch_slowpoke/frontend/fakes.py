@@ -14,6 +14,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from slowpoke_mapping.errors import SlowpokeError
+
 
 def fake_mode() -> FakeTensorMode:
     """A fresh mode in which tensors have shapes and no storage."""
@@ -24,9 +26,14 @@ def faked(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
     """A tensor of the same shape, strides and dtype on the CPU, without storage."""
     if isinstance(tensor, FakeTensor) and tensor.fake_mode is mode:
         return tensor
+    if tensor.is_nested or tensor.layout is not torch.strided:
+        kind = "nested" if tensor.is_nested else str(tensor.layout)
+        raise SlowpokeError(
+            f"a tensor is {kind}: only dense tensors can be mapped; give a padded or dense one"
+        )
     shape = tuple(int(s) for s in tensor.shape)
     with mode, torch.no_grad():
-        if tensor.layout is torch.strided and not tensor.is_quantized:
+        if not tensor.is_quantized:
             fake = torch.empty_strided(shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
         else:
             fake = torch.empty(shape, dtype=tensor.dtype, device="cpu")

@@ -1,4 +1,4 @@
-"""Element-wise operators: activations fold into their producer, the rest reads region for region."""
+"""Element-wise operators: activations fold into their producer, others read what they write."""
 
 from __future__ import annotations
 

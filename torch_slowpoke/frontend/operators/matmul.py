@@ -255,6 +255,50 @@ def _embedding(call: Call) -> Any:
     )  # fmt: skip
 
 
+def _bags(call: Call) -> Any:
+    """Sums of rows of a table."""
+    table, index = call.args[0], call.args[1]
+    shape = call.shape()
+    count = math.prod(_shape_of(index, call.node.args[1]))
+    flows = [(v, [Need(WHOLE)] * len(v.dims)) for v in (_as_view(index),) if isinstance(v, View)]
+    weights = [
+        Constant(min(t.elements, count * shape[-1]), t.element_bytes, t.parameters)
+        for t in constants([table])
+    ]
+    out = laid_out([[Part(shape[0], B, 0.0, True)], [Part(shape[1], K)]], 0)
+    result = call.emit(
+        OpKind.EMBEDDING, flows, out, vector_ops=count * shape[-1], weights=weights,
+        weight_dims=(B, K),
+    )  # fmt: skip
+    value = call.node.meta["val"]
+    return [result, *[None] * (len(value) - 1)] if isinstance(value, list | tuple) else result
+
+
+def _distances(call: Call) -> Any:
+    """Distances between all pairs of rows: a product against the transposed second operand."""
+    left, right = call.args[0], call.args[1]
+    nodes = call.node.args
+    return product(call, left, _transposed(right), nodes[0], nodes[1], flip=True)
+
+
+def _bilinear(call: Call) -> Any:
+    """y_k = x1^T W_k x2 + b_k: a product with every matrix, then one with the second operand."""
+    shape = call.shape()
+    n = len(shape)
+    sources = [v for v in (_as_view(call.args[0]), _as_view(call.args[1])) if isinstance(v, View)]
+    dims = [_rows(parts_of(sources[0], i), set()) for i in range(n - 1)]
+    out = laid_out([*dims, [Part(shape[-1], K)]], 0)
+    needs = [Need(i) for i in range(n - 1)] + [Need(WHOLE)]
+    nodes: Any = call.node.args
+    left, right = (_shape_of(call.args[i], nodes[i])[-1] for i in (0, 1))
+    weights = constants([call.args[2], call.arg("bias")])
+    return call.emit(
+        OpKind.MATMUL, [(v, needs) for v in sources], out,
+        macs=math.prod(shape) * right * (left + 1), weights=weights,
+        weight_dims=indexing(out, [n - 1]),
+    )  # fmt: skip
+
+
 def _grouped(call: Call) -> Any:
     """Every row meets one matrix of a stack (mixture of experts); which one depends on the data."""
     x, stack = call.args[0], call.args[1]
@@ -284,6 +328,9 @@ ROWS: dict[str, Row] = {
          "_scaled_dot_product_attention_math", "_scaled_dot_product_cudnn_attention",
          "_scaled_dot_product_fused_attention_overrideable"), _attention),
     "embedding": _embedding,
+    **dict.fromkeys(("_embedding_bag", "embedding_bag", "_embedding_bag_forward_only"), _bags),
+    "bilinear": _bilinear,
+    **dict.fromkeys(("_cdist_forward", "_euclidean_dist"), _distances),
     **dict.fromkeys(("_grouped_mm", "grouped_mm", "grouped_mm_fallback"), _grouped),
 }  # fmt: skip
 

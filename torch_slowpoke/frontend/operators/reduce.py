@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from slowpoke_mapping.graph import OpKind
-from torch_slowpoke.frontend.builder import Call, Row, is_index
+from torch_slowpoke.frontend.builder import Call, Row
 from torch_slowpoke.frontend.needs import WHOLE, Need
-from torch_slowpoke.frontend.view import Part, View, laid_out, parts_of
+from torch_slowpoke.frontend.values import views
+from torch_slowpoke.frontend.view import Part, View, by_rank, laid_out, parts_of
 
 
 def _dims(call: Call, n: int) -> set[int]:
@@ -67,7 +68,27 @@ def _counted(call: Call) -> Any:
     )
 
 
+def _loss(call: Call) -> Any:
+    """Losses: everything is compared, then usually averaged."""
+    sources = views(call.values)
+    shape = call.shape()
+    flows = [(v, [Need(WHOLE)] * len(v.dims)) for v in sources]
+    out = laid_out(by_rank([[Part(extent, 1)] for extent in shape]), 0)
+    work = sum(math.prod(v.shape) for v in sources)
+    result = call.emit(OpKind.REDUCE, flows, out, vector_ops=work)
+    value = call.node.meta["val"]
+    return [result, *[None] * (len(value) - 1)] if isinstance(value, list | tuple) else result
+
+
+LOSSES = (
+    "nll_loss", "nll_loss_nd", "nll_loss2d", "nll_loss_forward", "nll_loss2d_forward",
+    "cross_entropy_loss", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "soft_margin_loss",
+    "poisson_nll_loss",
+)  # fmt: skip
+
 ROWS: dict[str, Row] = {
+    **dict.fromkeys(LOSSES, _loss),
     **dict.fromkeys(
         ("mean", "sum", "amax", "amin", "max", "min", "prod", "var", "std", "norm", "argmax",
          "argmin", "any", "all", "logsumexp", "linalg_vector_norm", "var_mean", "std_mean",
@@ -75,5 +96,3 @@ ROWS: dict[str, Row] = {
     **dict.fromkeys(("histc", "bincount"), _counted),
     **dict.fromkeys(("sort", "topk", "argsort", "msort", "kthvalue"), _ordered),
 }  # fmt: skip
-
-__all__ = ["ROWS", "is_index"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-# (channels, kernel); None is a 2 x 2 maximum pool of stride 2. The 19th convolution is the classifier.
+# (channels, kernel); None is a 2 x 2 maximum pool of stride 2. The 19th is the classifier.
 LAYERS: tuple[tuple[int, int] | None, ...] = (
     (32, 3), None, (64, 3), None, (128, 3), (64, 1), (128, 3), None,
     (256, 3), (128, 1), (256, 3), None,
