@@ -1,4 +1,4 @@
-"""How a real chip's speeds differ from its data sheet: three factors that a run can be fitted to."""
+"""How a chip's speeds differ from its data sheet: three factors that a run can be fitted to."""
 
 from __future__ import annotations
 
