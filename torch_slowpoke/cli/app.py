@@ -37,6 +37,7 @@ def options(
 app.command("analyze")(analyze.analyze)
 app.command("models")(catalogue.models)
 app.command("chips")(catalogue.chips)
+app.command("graph")(stages.graph)
 app.command("simulate")(stages.simulate)
 forward(
     app,

@@ -1,4 +1,4 @@
-"""`slowpoke simulate` and `slowpoke record`: the pipeline's stages, one by one."""
+"""`slowpoke graph`, `simulate` and `record`: the pipeline's stages, one by one."""
 
 from __future__ import annotations
 
@@ -33,6 +33,33 @@ def mapped(
     graph = operator_graph(model)
     progress("map it", 1, 3)
     return map_graph(graph, config, batch=batch, seed=seed)
+
+
+def graph(
+    model: o.Model,
+    by: Annotated[str, typer.Option("--by", help="operator, module or kind.")] = "operator",
+    depth: Annotated[
+        int, typer.Option("--depth", help="Parts of the path that --by module keeps.", min=1)
+    ] = 1,
+    json: o.Json = None,
+    dot: Annotated[Path | None, typer.Option("--dot", help="Write the graph for Graphviz.")] = None,
+) -> None:
+    """Show a model as operators: MACs, weight and activation bytes."""
+    check_outputs(json=json, dot=dot)
+    from rich.console import Console
+
+    from torch_slowpoke.api import operator_graph
+    from torch_slowpoke.report.graph_table import graph_dot, graph_json, graph_table
+
+    with progress_bar() as progress:
+        progress("import the model", 0, 1)
+        operators = operator_graph(model)
+    if json != STANDARD_OUTPUT:
+        Console().print(graph_table(operators, by, depth))
+    if json is not None:
+        write_json(graph_json(operators), json)
+    if dot is not None:
+        dot.write_text(graph_dot(operators), encoding="utf-8")
 
 
 def simulate(
