@@ -47,10 +47,10 @@ def _lines(analysis: Analysis) -> Iterator[str]:
         f"{analysis.program.n_tasks} tasks a batch unit"
     )
     sketch = analysis.sketch
-    ratio = analysis.trace.raw_nbytes / max(sketch.nbytes, 1)
     yield (
         f"sketch    {_kib(int(sketch.nbytes_per_core.max(initial=0)))} on the fullest core, "
-        f"{ratio:.0f}x less than {_count(analysis.trace.n_records)} raw records"
+        f"{_kib(sketch.nbytes)} in all for {_count(analysis.trace.n_records)} records "
+        f"({_kib(analysis.trace.raw_nbytes)} raw)"
     )
     yield f"probes    {100 * analysis.overhead:.2f}% slower than without"
     yield f"method    {diagnosis.method}"
@@ -94,7 +94,7 @@ def _ms(cycles: float, clock_hz: float) -> str:
 
 
 def _kib(nbytes: int) -> str:
-    return f"{nbytes / 1024:.1f} KiB"
+    return f"{nbytes / 1024:,.1f} KiB"
 
 
 def _count(number: int) -> str:
