@@ -111,7 +111,7 @@ class HashSketch:
         )  # fmt: skip
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def _insert(  # type: ignore[no-untyped-def]
     keys, cells, starts, ends, n, core_of_key, bucket_of_key, bucket_key, frequency, threshold,
     entry_offsets, entry_of_key, entry_key, missed, length, n_evicted, stamps, clock, policy,
@@ -159,7 +159,7 @@ def _insert(  # type: ignore[no-untyped-def]
         stamps[entry, 1] = clock[0]
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def _victim(low, high, stamps, policy, arrays):  # type: ignore[no-untyped-def]
     """The healthiest, or the longest not updated; among equals the earliest."""
     count, log_sum, _, log_max, _, _ = arrays
@@ -168,19 +168,24 @@ def _victim(low, high, stamps, policy, arrays):  # type: ignore[no-untyped-def]
         if policy == 2:
             score = float(stamps[entry, 1])
         else:
-            total = count[entry].sum()
-            score = log_max[entry].max() - log_sum[entry].sum() / total if total > 1 else np.inf
+            total, code_sum, highest = 0, 0, 0
+            for cell in range(count.shape[1]):
+                total += count[entry, cell]
+                code_sum += log_sum[entry, cell]
+                highest = max(highest, log_max[entry, cell])
+            score = highest - code_sum / total if total > 1 else np.inf
         if score < best_score or (score == best_score and stamps[entry, 0] < stamps[best, 0]):
             best, best_score = entry, score
     return best
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def _clear(entry, arrays):  # type: ignore[no-untyped-def]
     count, log_sum, log_min, log_max, sums, times = arrays
-    count[entry] = 0
-    log_sum[entry] = 0
-    log_min[entry] = EMPTY_MIN
-    log_max[entry] = -1
-    sums[entry] = 0
+    for cell in range(count.shape[1]):
+        count[entry, cell] = 0
+        log_sum[entry, cell] = 0
+        log_min[entry, cell] = EMPTY_MIN
+        log_max[entry, cell] = -1
+    sums[entry, 0], sums[entry, 1] = 0, 0
     times[entry, 0], times[entry, 1] = np.inf, -np.inf

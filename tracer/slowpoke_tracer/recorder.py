@@ -155,7 +155,7 @@ def _sketch_of(
     return HashSketch(core, tags, config, program.chip.n_cores, n_cells)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def _next_records(  # type: ignore[no-untyped-def]
     compute, transfers, at, of_event, port_of_event, recorder_of_key, n_batches, skew,
     epoch_times, raw, n_clamped, keys, epochs, starts, ends,
