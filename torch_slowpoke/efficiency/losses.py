@@ -125,46 +125,40 @@ def job_losses(
         n = np.maximum(1.0, np.ceil(quotient * _WHOLE))
         last = np.clip(usage - (n - 1.0) * segment, 0.0, segment)
         return _losses(n, segment, last, usage, rate, u_chk, u_r)
+    used = usage * survived_share(rate * usage)
+    restart = rate * used * u_r * repeated_share(rate * u_r)
     if not plan.checkpoints:
-        return _equal_losses(np.ones_like(usage), usage, rate, u_chk, u_r)
-    best = _best_equal(np.maximum(1.0, np.floor(quotient)), usage, cadence_rate, u_chk)
+        alone = np.ones_like(usage)
+        return JobLosses(used, *_equal_losses(alone, usage, used, rate, u_chk), restart, alone)
+    planned_used = used if planned_rate is None else usage * survived_share(cadence_rate * usage)
+    # The best whole number of segments is the one below or above the best cadence's.
+    fewer = np.maximum(1.0, np.floor(quotient))
+    more = fewer + 1.0
+    few = _equal_losses(fewer, usage, planned_used, cadence_rate, u_chk)
+    many = _equal_losses(more, usage, planned_used, cadence_rate, u_chk)
+    better = many[0] + many[1] < few[0] + few[1]
+    best = np.where(better, more, fewer)
+    if planned_rate is None and plan.factor == 1.0:
+        failure, written = (np.where(better, m, f) for m, f in zip(many, few, strict=True))
+        return JobLosses(used, failure, written, restart, best)
     if plan.factor != 1.0:
         stretched = plan.factor * np.maximum(0.0, usage / best - u_chk) + u_chk
         best = np.maximum(1.0, np.rint(usage / np.maximum(stretched, usage / _MOST_SEGMENTS)))
-    return _equal_losses(best, usage, rate, u_chk, u_r)
-
-
-def _best_equal(
-    fewer: FloatArray, usage: FloatArray, rate: FloatArray, u_chk: FloatArray
-) -> FloatArray:
-    """`fewer` segments or one more, whichever loses less; U and L_R do not depend on it."""
-    used = usage * survived_share(rate * usage)
-    more = fewer + 1.0
-    z_few, z_many = rate * usage / fewer, rate * usage / more
-    lost_few = used * lost_share(z_few) + _written(fewer - 1.0, z_few, u_chk)
-    lost_many = used * lost_share(z_many) + _written(fewer, z_many, u_chk)
-    return np.where(lost_many < lost_few, more, fewer)
+    return JobLosses(used, *_equal_losses(best, usage, used, rate, u_chk), restart, best)
 
 
 def _equal_losses(
-    n: FloatArray, usage: FloatArray, rate: FloatArray, u_chk: FloatArray, u_r: FloatArray
-) -> JobLosses:
-    """Losses of n equal segments: each failure loses the same share."""
-    used = usage * survived_share(rate * usage)
+    n: FloatArray, usage: FloatArray, used: FloatArray, rate: FloatArray, u_chk: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """L_F and L_chk of n equal segments: each failure loses the same share."""
     z = rate * usage / n
-    return JobLosses(
-        used,
-        used * lost_share(z),
-        _written(n - 1.0, z, u_chk),
-        rate * used * u_r * repeated_share(rate * u_r),
-        n,
-    )
+    return used * lost_share(z), u_chk * _n_written(n - 1.0, z)
 
 
-def _written(before: FloatArray, z: FloatArray, u_chk: FloatArray) -> FloatArray:
-    """Expected cost of the checkpoints before the last (4.3): u_chk (p - p^n)/(1 - p)."""
-    share = before * survived_share(before * z) / survived_share(z)
-    return u_chk * np.exp(-z) * share
+def _n_written(before: FloatArray, z: FloatArray) -> FloatArray:
+    """Expected number of checkpoints before the last (4.3), (p - p^n)/(1 - p)."""
+    bounded = np.clip(z, 1e-300, 700.0)
+    return np.asarray(-np.expm1(-before * bounded) / np.expm1(bounded))
 
 
 def _losses(
@@ -185,6 +179,6 @@ def _losses(
     rest = np.exp(-reach) * last * survived_share(rate * last)
     used = total * survived_share(rate * total)
     failure = full * lost_share(z) + rest * lost_share(rate * last)
-    written = _written(before, z, u_chk)
+    written = u_chk * _n_written(before, z)
     restart = rate * used * u_r * repeated_share(rate * u_r)
     return JobLosses(used, failure, written, restart, n)

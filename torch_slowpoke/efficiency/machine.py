@@ -121,10 +121,11 @@ def _of_sums(result: MachineEfficiency, definition: Definition) -> MachineEffici
     usage, failure, checkpoint, restart = result.losses
     if definition == "renewal":
         if np.isinf(restart):
-            shares = (0.0, 0.0, 1.0)
+            shares, efficiency = (0.0, 0.0, 1.0), 0.0
         else:
             whole = usage + restart
             shares = (failure / whole, checkpoint / whole, restart / whole)
+            efficiency = max(0.0, (usage - failure - checkpoint) / whole)
     else:
         if np.isinf(restart):
             raise SlowpokeError(
@@ -132,9 +133,10 @@ def _of_sums(result: MachineEfficiency, definition: Definition) -> MachineEffici
                 "efficiency is minus infinity: lower the rate, or use definition='renewal'"
             )
         shares = (failure / usage, checkpoint / usage, restart / usage)
+        efficiency = 1.0 - shares[1] - shares[0] - shares[2]
     return replace(
         result,
-        efficiency=1.0 - shares[1] - shares[0] - shares[2],
+        efficiency=efficiency,
         failure_loss=shares[0],
         checkpoint_loss=shares[1],
         restart_loss=shares[2],

@@ -241,7 +241,7 @@ class JobLogBuilder:
             return
         row = len(self._state)
         if identity:
-            run = hash((identity, 0.0 if math.isnan(start_seconds) else start_seconds))
+            run = hash((*identity, 0.0 if math.isnan(start_seconds) else start_seconds))
             # NaN is not equal to itself, nor is its hash
             this = hash((run, 0.0 if math.isnan(end_seconds) else end_seconds, state))
             if state == STATE_CODE["RUNNING"]:
@@ -273,7 +273,7 @@ class JobLogBuilder:
         self,
         columns: Sequence[FloatArray],
         state: npt.NDArray[np.uint8],
-        identities: Iterable[tuple[str, ...]],
+        identities: Sequence[Sequence[str]],
         failed: Iterable[tuple[int, str, str]],
         applications: Iterable[str] | None = None,
     ) -> bool:
@@ -283,11 +283,11 @@ class JobLogBuilder:
             columns: Nodes, elapsed, limit, start, end, weight, each float64 (n,), all known and
                 without fault.
             state: uint8 (n,), none still running.
-            identities: n of them.
+            identities: What tells runs apart, by column, n each.
             failed: Row, node list and failed node of the rows that failed.
             applications: n names.
         """
-        runs = list(map(hash, zip(identities, columns[3].tolist(), strict=True)))
+        runs = list(map(hash, zip(*identities, columns[3].tolist(), strict=True)))
         these = list(map(hash, zip(runs, columns[4].tolist(), state.tolist(), strict=True)))
         fresh = set(these)
         if len(fresh) != len(these) or not self._seen.isdisjoint(fresh):

@@ -4,7 +4,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, get_args
+from typing import BinaryIO, Literal, get_args
 
 import numpy as np
 
@@ -23,31 +23,59 @@ Ratio = Literal["usage", "time"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 
+_BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 24
 
 
-def _lines(path: Path, report_end: list[bool]) -> Iterator[tuple[int, str]]:
-    """Numbered lines that are not blank; bytes that are no UTF-8 do not stop it."""
+def _lines(path: Path, ends_whole: list[bool]) -> Iterator[tuple[int, str]]:
+    """Numbered lines that are not blank; bytes that are no UTF-8 do not stop it.
+
+    Sets `ends_whole[0]` to whether the last line has an end.
+    """
     try:
         with path.open("rb") as raw:
             packed = raw.read(2) == b"\x1f\x8b"
         opened = gzip.open(path, "rb") if packed else path.open("rb")
         with opened as file:
             number = 0
-            while line := file.readline(_LONGEST_LINE):
-                number += 1
-                report_end[0] = line.endswith(b"\n")
-                text = line.decode("utf-8", "replace").strip("\r\n\x00")
-                if number == 1:
-                    text = text.lstrip("\ufeff")
-                if text.strip():
-                    yield number, text
+            for lines in _blocks(file, ends_whole):
+                for line in lines:
+                    number += 1
+                    if line and not line.isspace():
+                        yield number, line.lstrip("\ufeff") if number == 1 else line
     except FileNotFoundError:
         raise SlowpokeError(
             f"{path} does not exist: give an accounting log or a table of jobs"
         ) from None
     except (OSError, EOFError, zlib.error) as error:
         raise SlowpokeError(f"{path} cannot be read: {error}") from None
+
+
+def _blocks(file: BinaryIO | gzip.GzipFile, ends_whole: list[bool]) -> Iterator[list[str]]:
+    """Whole lines of a file, a megabyte at a time; a longer line comes in pieces."""
+    rest = b""
+    while block := file.read(_BLOCK):
+        ends_whole[0] = block.endswith(b"\n")
+        block = rest + block
+        cut = block.rfind(b"\n") + 1
+        if cut == 0 and len(block) < _LONGEST_LINE:
+            rest = block
+            continue
+        cut = cut or len(block)
+        rest = block[cut:]
+        yield _decoded(block[:cut])
+    if rest:
+        yield _decoded(rest)
+
+
+def _decoded(block: bytes) -> list[str]:
+    text = block.decode("utf-8", "replace")
+    if "\r" in text or "\x00" in text:
+        text = text.replace("\r\n", "\n").replace("\x00", "")
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return lines
 
 
 def _format_of(path: Path, first: str) -> Format:

@@ -261,24 +261,27 @@ class _RowReader:
         must come to the same as `read` on every line; a test holds the two together.
         """
         w = self.where
-        rows, odd = [], []
-        for numbered in batch:
-            fields = numbered[1].split(self.delimiter, w.most_splits)
-            plain = len(fields) == w.n and "." not in fields[w.job] and "T" == fields[w.end][10:11]
-            rows.append(fields) if plain else odd.append(numbered)
+        rows = [line.split(self.delimiter, w.most_splits) for _, line in batch]
+        plain = [len(f) == w.n and f[w.end][10:11] == "T" and "." not in f[w.job] for f in rows]
+        odd: list[tuple[int, str]] = []
+        if not all(plain):
+            odd = [
+                numbered for numbered, is_plain in zip(batch, plain, strict=True) if not is_plain
+            ]
+            rows = [fields for fields, is_plain in zip(rows, plain, strict=True) if is_plain]
         if not rows:
             return odd
         cells = list(zip(*rows, strict=True))
         try:
-            state = np.array([self.state[t.strip()] for t in cells[w.state]])
+            state = np.array(list(map(self.state.__getitem__, cells[w.state])))
             columns = [
                 np.array(list(map(self.nodes.__getitem__, cells[w.nodes]))),
                 np.array(list(map(self.elapsed.__getitem__, cells[w.elapsed]))),
                 np.array(list(map(self.limit.__getitem__, cells[w.limit])))
                 if w.limit >= 0
                 else np.full(len(rows), np.nan),
-                np.array(dates_seconds(cells[w.start])),
-                np.array(dates_seconds(cells[w.end])),
+                dates_seconds(cells[w.start]),
+                dates_seconds(cells[w.end]),
                 np.ones(len(rows)),
             ]
         except RowError:
@@ -307,7 +310,7 @@ class _RowReader:
         added = self.builder.add_sound(
             columns,
             codes,
-            zip(*(cells[i] for i in (w.job, *w.identity)), strict=True),
+            [cells[i] for i in (w.job, *w.identity)],
             failed,
             cells[w.application] if w.application >= 0 else None,
         )
@@ -324,7 +327,7 @@ class _RowReader:
             return
         if not job[:1].isdigit():
             raise RowError("job id is not a number")
-        state = int(self.state[fields[w.state].strip()])
+        state = int(self.state[fields[w.state]])
         if state < 0:
             self.builder.report.skip("waiting: not started yet", number)
             return
