@@ -77,11 +77,12 @@ def test_a_core_that_is_slow_all_the_time_is_found(name: str, sketch: bool) -> N
 
 def test_threshold_scores_are_multiples_of_nominal_and_neighbours_share_messages() -> None:
     found = run(ThresholdDetector(), "core:5@4x")
-    assert found.ranked[0].score == pytest.approx(4, rel=0.05)
+    assert found.ranked[0].score == pytest.approx(4 / 1.5, rel=0.05)
     assert found.ranked[0].probability == pytest.approx(4 / 5.5, rel=0.05)
     # messages that cross 5-6 cross 4-5 and 6-7 as well: what SlowPoke's Table 2 counts as FPR
-    assert reported(run(ThresholdDetector(), "link:5-6@10x"))[0] == "link:5-6"
-    assert len(reported(run(ThresholdDetector(), "link:5-6@10x"))) > 1
+    sharp = ThresholdDetector(link_threshold=1.5)
+    assert reported(run(sharp, "link:5-6@10x"))[0] == "link:5-6"
+    assert len(reported(run(sharp, "link:5-6@10x"))) > 1
 
 
 @settings(max_examples=50, deadline=None)
@@ -99,8 +100,9 @@ def test_running_z_is_numpy_s_mean_and_deviation_of_what_came_before(
 
 def test_zscore_finds_an_onset_but_not_what_was_always_so() -> None:
     always, onset = "core:5@10x", f"core:5@10x{MIDDLE}"
-    assert "core:5" in reported(run(ZScoreDetector(), onset))
-    assert "core:5" not in reported(run(ZScoreDetector(), always))
+    detector = ZScoreDetector(exceed=3, of=5)
+    assert "core:5" in reported(run(detector, onset))
+    assert "core:5" not in reported(run(detector, always))
 
 
 def test_a_single_event_beyond_three_sigma_happens_in_every_healthy_run() -> None:

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from slowpoke_tracer.detect.observations import observe
 from slowpoke_tracer.detect.routes import path_matrix
 from slowpoke_tracer.sample import sample_program, sample_trace
 
+PROGRAM = sample_program()
+TRACE = sample_trace(PROGRAM)
 METHODS: tuple[Method, ...] = ("em", "mlem", "nnls", "gd")
 
 
@@ -96,6 +99,24 @@ def test_gradient_descent_never_fits_worse_and_never_beats_nnls(seed: int) -> No
     best = squares(estimate(one, 1.0, "nnls").theta)
     assert all(b <= a * (1 + 1e-9) + 1e-9 for a, b in itertools.pairwise(steps))
     assert best <= steps[-1] * (1 + 1e-6) + 1e-6
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_em_and_mlem_take_the_same_steps_over_paths_as_over_messages(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    seen = observe(TRACE, PROGRAM, n_windows=2).transfers
+    seen = seen.take(rng.choice(len(seen), 60))
+    table = seen.table.copy()
+    table["work"] = rng.integers(1, 9999, len(table))
+    seen = replace(seen, table=table, count=rng.integers(1, 9, 60).astype(float))
+    methods: tuple[Method, ...] = ("em", "mlem")
+    for method in methods:
+        each, merged = (
+            estimate(path_system(seen, PROGRAM.chip, True, merge), 1 / 32, method, 7, 1e-15)
+            for merge in (False, True)
+        )
+        assert merged.theta == pytest.approx(each.theta, rel=1e-9, nan_ok=True)
 
 
 def test_bad_input_is_one_sentence() -> None:

@@ -20,11 +20,12 @@ from slowpoke_mapping.places import Core, Link, Place
 from slowpoke_tracer.commgraph import CommGraph, communication_graph
 from slowpoke_tracer.detect.cores import StageRates, compare_with_nominal, stage_rates
 from slowpoke_tracer.detect.links import PathSystem, estimate
-from slowpoke_tracer.detect.observations import Observations, observe
+from slowpoke_tracer.detect.observations import Observations, observe, recorded_alike
 from slowpoke_tracer.detect.routes import path_matrix
 from slowpoke_tracer.detector import Context, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
 from slowpoke_tracer.failrank import FailRankSettings, failrank, softmax_within
+from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.suspects import covered_places, diagnosis_of
 from slowpoke_tracer.trace import Trace
 
@@ -100,12 +101,12 @@ def sloth_diagnosis(
     rates = stage_rates(seen, settings.min_mean_cycles)
     suspects, node_share, reported = _cores(rates, graph, chip, program.n_groups, settings)
 
-    theta = _windows_theta(seen.transfers, chip)
-    healthy, baseline = _healthy_theta(context, chip, seen.n_windows)
+    healthy, baseline, messages = _healthy_theta(evidence, context, seen)
+    theta = _windows_theta(messages, chip)
     ratio = theta / healthy
     flagged = np.isfinite(ratio) & (ratio > settings.link_ratio)
     score = _link_scores(ratio, flagged, node_share, graph, chip, program.n_groups, settings)
-    more = _links(score, ratio, flagged, np.isfinite(theta), seen.transfers, chip, settings)
+    more = _links(score, ratio, flagged, np.isfinite(theta), messages, chip, settings)
     suspects.update(more)
     reported += [s.place for s in more.values() if s.probability > settings.threshold]
     return diagnosis_of(
@@ -204,11 +205,13 @@ def _windows_theta(seen: Observations, chip: ChipConfig) -> NDArray[np.float64]:
 
 
 def _healthy_theta(
-    context: Context, chip: ChipConfig, n_windows: int
-) -> tuple[NDArray[np.float64], str]:
-    """(n_physical_links,) of a healthy run, at least a hundredth of nominal; and what it was."""
+    evidence: Evidence, context: Context, observed: Observations
+) -> tuple[NDArray[np.float64], str, Observations]:
+    """(n_physical_links,) of a healthy run, at least a hundredth of nominal; what that was; and
+    the messages of the run in hand, recorded in the same way."""
+    program, chip = context.program, context.chip
     nominal = 1.0 / chip.link_bytes_per_cycle
-    program = context.program
+    n_windows = observed.n_windows
     if context.profile is not None:
         if context.profile.meta.program_fingerprint != program.fingerprint:
             raise SlowpokeError(
@@ -216,17 +219,21 @@ def _healthy_theta(
                 f"{program.fingerprint} ({program.model}); record one of this program"
             )
         seen, what = observe(context.profile, program, n_windows), "a healthy profile"
+        observed = observe(recorded_alike(evidence, context.profile, program), program, n_windows)
     elif context.twin is not None:
-        replay = Trace.concatenate(context.twin.replay(seed=context.seed))
+        replay: Evidence = Trace.concatenate(context.twin.replay(seed=context.seed))
+        if isinstance(evidence, Sketch):
+            replay = recorded_alike(replay, evidence, program)
         seen, what = observe(replay, program, n_windows), "a healthy replay of the twin"
     else:
-        return np.full(len(chip.physical_links), nominal), "the nominal bandwidth"
+        nothing = np.full(len(chip.physical_links), nominal)
+        return nothing, "the nominal bandwidth", observed.transfers
     theta = _windows_theta(seen.transfers, chip)
     used = np.isfinite(theta).any(axis=0)
     healthy = np.full(theta.shape[1], nominal)
     healthy[used] = np.nanmedian(theta[:, used], axis=0)
     # least squares gives zeros where columns are alike; a ratio to zero would say nothing
-    return np.maximum(healthy, 0.01 * nominal), what
+    return np.maximum(healthy, 0.01 * nominal), what, observed.transfers
 
 
 def _link_scores(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from slowpoke_mapping.program import Program, TaskKind
 from slowpoke_tracer.baselines.events import Events, events_of, raw_trace_bytes
+from slowpoke_tracer.detect.observations import recorded_alike
 from slowpoke_tracer.detector import Context, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis
 from slowpoke_tracer.suspects import scored_diagnosis
@@ -57,8 +58,18 @@ class MicroscopeDetector:
         """Score: |correlation| or visits of the walk, of abnormal places without abnormal cause."""
         events = events_of(evidence, context.program)
         metric = events.window_metrics()
-        reference, how = self._reference(metric, context)
-        z = peak_z(metric, reference, self.relative_floor)
+        if context.profile is None:
+            first = max(2, int(self.baseline_share * len(metric)))
+            z = peak_z(metric, metric[:first], self.relative_floor)
+            how = f"the first {first} windows"
+        else:
+            alike = recorded_alike(evidence, context.profile, context.program)
+            z = peak_z(
+                events_of(alike, context.program).window_metrics(),
+                events_of(context.profile, context.program).window_metrics(),
+                self.relative_floor,
+            )
+            how = "a healthy profile"
         covered = [i for i in range(len(z)) if np.any(np.isfinite(metric[:, i]))]
         upstream = upstream_places(events)
         abnormal = z > self.threshold
@@ -84,15 +95,6 @@ class MicroscopeDetector:
             f"{self.name}: against {how}, from the {events.source}",
             top=min(self.top, len(candidates)) if len(candidates) else None,
         )  # fmt: skip
-
-    def _reference(
-        self, metric: NDArray[np.float64], context: Context
-    ) -> tuple[NDArray[np.float64], str]:
-        if context.profile is not None:
-            healthy = events_of(context.profile, context.program).window_metrics()
-            return healthy, "a healthy profile"
-        first = max(2, int(self.baseline_share * len(metric)))
-        return metric[:first], f"the first {first} windows"
 
     def _correlation(
         self, metric: NDArray[np.float64], latency: NDArray[np.float64]

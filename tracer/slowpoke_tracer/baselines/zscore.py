@@ -31,16 +31,16 @@ class ZScoreDetector:
         metric: `raw` durations, as a component without knowledge of its work would keep them, or
             `normalised` by work (time per MAC; latency over that of an idle network). The paper
             does not say which.
-        exceed: So many of the last `of` events must exceed the threshold; 1 of 1 flags at any
-            single one, which happens in every healthy run. Not printed.
+        exceed: So many of the last `of` events must exceed the threshold. Not printed; with fewer,
+            the bursts of ordinary congestion flag links in every healthy run (1 of 1: cores too).
         of: See `exceed`.
         min_history: Events before a component trusts its mean; not printed.
     """
 
     threshold: float = 3.0
     metric: Literal["raw", "normalised"] = "normalised"
-    exceed: int = 3
-    of: int = 5
+    exceed: int = 40
+    of: int = 50
     min_history: int = 10
     name: str = "zscore"
 

@@ -81,8 +81,10 @@ class LinkEstimate:
     converged: bool
 
 
-def path_system(seen: Observations, chip: ChipConfig, endpoints: bool = True) -> PathSystem:
-    """The equations of observed messages, one row each.
+def path_system(
+    seen: Observations, chip: ChipConfig, endpoints: bool = True, merge: bool = False
+) -> PathSystem:
+    """The equations of observed messages, one row each, or one for each path.
 
     Known constants (router delays, the DRAM latency of a read) are taken off the times.
 
@@ -92,22 +94,39 @@ def path_system(seen: Observations, chip: ChipConfig, endpoints: bool = True) ->
         endpoints: Whether one more column stands for the injection and ejection channels, which
             every message crosses, and one for each DRAM port, whose service is part of a read's
             time. The paper's A holds links only.
+        merge: Messages of one source and destination become one row of mean bytes and mean time.
+            `em` and `mlem` take the same steps either way: they weigh by bytes, and the shares of
+            a path's links are the same for all of its messages. The squares of `nnls` and `gd`
+            weigh by bytes squared: there it is an approximation.
     """
     src = seen.column("src").astype(np.int64)
     dst = seen.column("dst").astype(np.int64)
     size = seen.column("work").astype(np.float64)
-    paths = path_matrix(src, dst, chip)
+    # constants first: the rest of the time is proportional to the bytes
+    pairs, number = np.unique(np.stack([src, dst]), axis=1, return_inverse=True)
+    number = number.ravel()
+    paths = path_matrix(pairs[0], pairs[1], chip)
     hops = np.diff(paths.indptr)
-    known = chip.router_delay_cycles * (hops + 1) + chip.dram_latency_cycles * (src < 0)
+    known = chip.router_delay_cycles * (hops + 1) + chip.dram_latency_cycles * (pairs[0] < 0)
     if endpoints:
+        reads = np.flatnonzero(pairs[0] < 0)
         ports = sp.csr_matrix(
-            (np.ones(int((src < 0).sum())), (np.flatnonzero(src < 0), -1 - src[src < 0])),
-            shape=(len(src), len(chip.dram_ports)),
+            (np.ones(len(reads)), (reads, -1 - pairs[0][reads])),
+            shape=(pairs.shape[1], len(chip.dram_ports)),
         )
-        paths = sp.hstack([paths, np.ones((len(src), 1)), ports], format="csr")
-    a = sp.csr_matrix(sp.diags_array(size) @ paths)
-    time = np.maximum(seen.mean_cycles - known, 0.0)
-    return PathSystem(a, time, seen.count.astype(np.float64), chip.n_links)
+        ones = np.ones((pairs.shape[1], 1))
+        paths = sp.hstack([paths, ones, ports], format="csr")
+    time = np.maximum(seen.mean_cycles - known[number], 0.0)
+    weight = seen.count.astype(np.float64)
+    if not merge:
+        a = sp.csr_matrix(sp.diags_array(size) @ paths[number])
+        return PathSystem(a, time, weight, chip.n_links)
+    n = pairs.shape[1]
+    total = np.bincount(number, weight, n).astype(np.float64)
+    mean_size = np.bincount(number, weight * size, n) / total
+    mean_time = np.bincount(number, weight * time, n) / total
+    a = sp.csr_matrix(sp.diags_array(mean_size) @ paths)
+    return PathSystem(a, mean_time, total, chip.n_links)
 
 
 def estimate(

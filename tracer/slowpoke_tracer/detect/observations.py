@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.program import Program
-from slowpoke_tracer.patterns import COMPUTE, TRANSFER, Patterns
+from slowpoke_tracer.patterns import COMPUTE, ORDER, TRANSFER, Patterns
+from slowpoke_tracer.recorder import record
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.trace import Trace
 
@@ -26,7 +28,8 @@ class Observations:
         window: (n,) time window.
         count: (n,) records that the row stands for; a fraction where operators share a slot.
         mean_cycles: (n,) mean duration: arithmetic from a trace; from a sketch the geometric one,
-            which is what its cells hold (it lies below the arithmetic mean where durations spread).
+            which is what its cells hold (it lies below the arithmetic mean where durations spread);
+            patterns that share a slot share it in proportion to their work.
         start_cycles: (n,) start of the first record; from a sketch, of the epoch or the pattern.
         end_cycles: (n,) end of the last record, likewise.
         n_windows: Number of windows.
@@ -92,6 +95,17 @@ def observe(
     return _of_trace(evidence, program, n_windows or DEFAULT_WINDOWS)
 
 
+def recorded_alike(evidence: Sketch | Trace, other: Sketch, program: Program) -> Sketch:
+    """The evidence as a sketch of the other one's kind, so that the two can be compared.
+
+    A trace is recorded: means of a trace are arithmetic, those of a sketch geometric, and the
+    difference would pass for slowness.
+    """
+    if isinstance(evidence, Sketch):
+        return evidence
+    return record(evidence, program, other.config)
+
+
 def _of_sketch(sketch: Sketch, program: Program, n_windows: int | None) -> Observations:
     n = min(n_windows or sketch.n_epochs, sketch.n_epochs)
     of_epoch = np.arange(sketch.n_epochs) * n // sketch.n_epochs
@@ -101,40 +115,70 @@ def _of_sketch(sketch: Sketch, program: Program, n_windows: int | None) -> Obser
     # fmin and fmax: an epoch in which nothing was seen has no time
     start = np.fmin.reduceat(sketch.epoch_start_cycles, first)
     end = np.fmax.reduceat(sketch.epoch_end_cycles, first)
-    table, origin, share = _told_apart(sketch.patterns, program)
-    pattern, window = np.nonzero(count[origin] > 0)
-    slot = origin[pattern]
+    members = _members(sketch, program)
+    row, window = np.nonzero(count[members.slot] > 0)
+    slot = members.slot[row]
     number = count[slot, window]
     return Observations(
-        table, pattern, window, number / share[pattern],
-        np.exp(log_sum[slot, window] / number),
+        members.table, row, window, number * members.share[row],
+        np.exp(log_sum[slot, window] / number) * members.scale[row],
         np.maximum(start[window], sketch.first_cycles[slot]),
         np.minimum(end[window], sketch.last_cycles[slot]),
         n, "sketch",
     )  # fmt: skip
 
 
-def _told_apart(
-    patterns: NDArray[np.void], program: Program
-) -> tuple[NDArray[np.void], NDArray[np.int64], NDArray[np.int64]]:
-    """(table, slot of each row, rows of that slot): slots shared by several operators or groups,
-    which a key of location and footprint cannot tell apart, become one row for each of them."""
-    shared = (patterns["op"] < 0) | (patterns["group"] < 0)
-    if not shared.any():
-        return patterns, np.arange(len(patterns)), np.ones(len(patterns), dtype=np.int64)
-    key = ["recorder", "kind", "src", "dst", "work"]
-    known = Patterns.of_program(program).table
-    rows: dict[tuple[object, ...], list[int]] = {}
-    for i, values in enumerate(known[key].tolist()):
-        rows.setdefault(tuple(values), []).append(i)
-    parts, origin = [patterns[~shared]], [np.flatnonzero(~shared)]
-    for slot in np.flatnonzero(shared):
-        match = rows.get(tuple(patterns[key][slot].tolist()), [])
-        parts.append(known[match])
-        origin.append(np.full(len(match), slot))
-    where = np.concatenate(origin).astype(np.int64)
-    share = np.bincount(where, minlength=len(patterns))[where]
-    return np.concatenate(parts), where, share.astype(np.int64)
+@dataclass(frozen=True, eq=False)
+class _Members:
+    """The program's patterns that share the slots of a sketch.
+
+    Attributes:
+        table: (n,) PATTERN_DTYPE, one row for each pattern.
+        slot: (n,) row of the sketch that holds it.
+        share: (n,) its share of the slot's records.
+        scale: (n,) its work over the geometric mean of the slot's, which is to its duration what
+            the slot's duration, a geometric mean too, is to the slot's work.
+    """
+
+    table: NDArray[np.void]
+    slot: NDArray[np.int64]
+    share: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+
+def _members(sketch: Sketch, program: Program) -> _Members:
+    slots, patterns = sketch.config.patterns(program), Patterns.of_program(program)
+    both = np.flatnonzero((slots.of_event >= 0) & (patterns.of_event >= 0))
+    pair = np.unique(slots.of_event[both] * len(patterns) + patterns.of_event[both])
+    slot, member = pair // max(len(patterns), 1), pair % max(len(patterns), 1)
+    table = patterns.table[member]
+    records = table["n_once"] * program.n_batches + table["n_per_unit"] * program.total_units
+    work = np.log(np.maximum(table["work"], 1.0))
+    total = np.bincount(slot, records, len(slots))
+    mean = np.bincount(slot, records * work, len(slots)) / np.maximum(total, 1)
+    at = _rows_of(slots, sketch)[slot]
+    kept = at >= 0
+    return _Members(
+        table[kept],
+        at[kept],
+        (records / np.maximum(total[slot], 1))[kept],
+        np.exp(work - mean[slot])[kept],
+    )
+
+
+def _rows_of(slots: Patterns, sketch: Sketch) -> NDArray[np.int64]:
+    """(n_slots,) row of the sketch that holds each slot; -1 where it was dropped."""
+    columns = list(ORDER)
+    if np.array_equal(slots.table[columns], sketch.patterns[columns]):
+        return np.arange(len(slots))
+    rows = {tuple(key): row for row, key in enumerate(sketch.patterns[columns].tolist())}
+    found = [rows.pop(tuple(key), -1) for key in slots.table[columns].tolist()]
+    if rows:
+        raise SlowpokeError(
+            f"the sketch of {sketch.meta.model!r} holds patterns that the program does not have; "
+            "give the program (model, mapping, chip, batch) that the sketch was recorded from"
+        )
+    return np.array(found, dtype=np.int64)
 
 
 def record_patterns(
