@@ -22,6 +22,10 @@ CheckpointModel = Literal["shared", "local", "fixed"]
 
 SETUP_HOURS = 2.0 / 3600.0  # tau_0 on Frontier, papers/002, section 7.2.3
 
+# Far beyond any machine, and far from where products of them would leave the floating numbers.
+_LARGEST = 1e9
+_LARGEST_RATE = 1e12
+
 _SERIES_BELOW = 0.125
 _N_TERMS = 20
 
@@ -53,11 +57,16 @@ def optimal_z(z_chk: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         z_c and 1 - z_c, each of that shape; the second keeps its digits where z_c rounds to 1.
         Relative error of z_c at most a few 1e-16 from 1e-300 to infinity.
 
+    Raises:
+        SlowpokeError: A negative or missing value.
+
     >>> z_c, _ = optimal_z(0.01)
     >>> f"{z_c:.15f}"
     '0.134834751066835'
     """
     z = np.asarray(z_chk, dtype=np.float64)
+    if not (z >= 0).all():
+        raise SlowpokeError("rate times checkpoint cost must be a number that is not negative")
     flat = z.ravel()
     s = np.sqrt(2.0 * np.minimum(flat, _SERIES_BELOW))
     z_c = np.full_like(s, _A[-1])
@@ -114,9 +123,9 @@ class CheckpointCost:
             )
         for name in ("write_hours", "read_ratio", "setup_hours"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
+            if not 0 <= value <= _LARGEST:
                 raise SlowpokeError(
-                    f"{name}={value} of a checkpoint must be finite and not negative"
+                    f"{name}={value} of a checkpoint must lie between 0 and {_LARGEST:g}"
                 )
 
     def checkpoint_node_hours(self, n_nodes: npt.ArrayLike) -> FloatArray:
@@ -171,10 +180,11 @@ def check_rate(rate: npt.ArrayLike, what: str = "failure rate") -> FloatArray:
         SlowpokeError: Names the value and the rule.
     """
     values = np.asarray(rate, dtype=np.float64)
-    bad = ~(np.isfinite(values) & (values >= 0))
+    bad = ~((values >= 0) & (values <= _LARGEST_RATE))
     if bad.any():
         raise SlowpokeError(
-            f"{what} {values[bad].flat[0]} per node-hour must be finite and not negative: "
+            f"{what} {values[bad].flat[0]} per node-hour must be at least 0 and at most "
+            f"{_LARGEST_RATE:g}: "
             "2e-5 is Frontier's in 2024, 0 is a machine that never fails"
         )
     return values

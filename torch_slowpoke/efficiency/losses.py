@@ -126,7 +126,7 @@ def job_losses(
         last = np.clip(usage - (n - 1.0) * segment, 0.0, segment)
         return _losses(n, segment, last, usage, rate, u_chk, u_r)
     used = usage * survived_share(rate * usage)
-    restart = rate * used * u_r * repeated_share(rate * u_r)
+    restart = _restarts(rate, used, u_r)
     if not plan.checkpoints:
         alone = np.ones_like(usage)
         return JobLosses(used, *_equal_losses(alone, usage, used, rate, u_chk), restart, alone)
@@ -155,6 +155,14 @@ def _equal_losses(
     return used * lost_share(z), u_chk * _n_written(n - 1.0, z)
 
 
+def _restarts(rate: FloatArray, used: FloatArray, u_r: FloatArray) -> FloatArray:
+    """L_R: failures times the usage of a restart that is repeated until it succeeds (4.5)."""
+    failures = rate * used
+    with np.errstate(invalid="ignore"):  # 0 x infinite, where a job of no duration cannot fail
+        cost = failures * u_r * repeated_share(rate * u_r)
+    return np.where(failures > 0, cost, 0.0)
+
+
 def _n_written(before: FloatArray, z: FloatArray) -> FloatArray:
     """Expected number of checkpoints before the last (4.3), (p - p^n)/(1 - p)."""
     bounded = np.clip(z, 1e-300, 700.0)
@@ -180,5 +188,5 @@ def _losses(
     used = total * survived_share(rate * total)
     failure = full * lost_share(z) + rest * lost_share(rate * last)
     written = u_chk * _n_written(before, z)
-    restart = rate * used * u_r * repeated_share(rate * u_r)
+    restart = _restarts(rate, used, u_r)
     return JobLosses(used, failure, written, restart, n)

@@ -25,7 +25,7 @@ SCHEMA = "slowpoke.efficiency.rate/1"
 MERGE_SECONDS = 600.0
 _MOST_MONTHS = 1200
 _MOST_HOSTS = 1_000_000
-_RANGE = re.compile(r"(\d+)-(\d+)")
+_RANGE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
 
 @dataclass(frozen=True)

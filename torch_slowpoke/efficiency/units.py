@@ -12,7 +12,7 @@ from slowpoke_mapping.errors import SlowpokeError
 _QUANTITY = re.compile(
     r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf))\s*(.*?)\s*"
 )
-_CLOCK = re.compile(r"\s*(?:(\d+)-)?(\d+):(\d{2}):(\d{2}(?:\.\d+)?)\s*")
+_CLOCK = re.compile(r"\s*(?:(\d{1,9})-)?(\d{1,9}):(\d{2}):(\d{2}(?:\.\d{1,9})?)\s*", re.ASCII)
 
 _BYTES = {
     "B": 1.0,

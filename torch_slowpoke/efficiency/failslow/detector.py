@@ -9,6 +9,8 @@ from typing import Any
 from slowpoke_mapping.errors import SlowpokeError
 from torch_slowpoke.efficiency.failslow.exposure import check_share
 
+_LARGEST = 10**300  # JSON has whole numbers of any size
+
 _RECALL = ("recall", "detection_rate", "true_positive_rate", "tpr")
 _FALSE_ALARM = ("false_alarm", "run_false_positive_rate", "run_fpr", "false_positive_rate", "fpr")
 
@@ -54,7 +56,7 @@ def _number(node: dict[str, Any], keys: tuple[str, ...]) -> float | None:
     for key in keys:
         value = node.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            return float(value) if abs(value) < _LARGEST else math.inf
     return None
 
 
@@ -90,14 +92,15 @@ def read_detector(path: str | Path, name: str = "") -> Detector:
             figures that are no probabilities.
     """
     path = Path(path)
+    found: dict[str, Detector] = {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        _find(json.loads(path.read_text(encoding="utf-8")), path.stem, found)
     except OSError as error:
         raise SlowpokeError(f"{path} cannot be read: {error.strerror}") from None
+    except SlowpokeError:
+        raise
     except (ValueError, RecursionError):
         raise SlowpokeError(f"{path} is not JSON: give a campaign's result file") from None
-    found: dict[str, Detector] = {}
-    _find(content, path.stem, found)
     names = ", ".join(found)
     if not found:
         raise SlowpokeError(

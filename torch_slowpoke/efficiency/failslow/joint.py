@@ -22,6 +22,7 @@ from torch_slowpoke.efficiency.stable import FloatArray, repeated_share, survive
 
 Policy = Literal["drain", "kill"]
 
+_AT_ONCE = 1e30
 _N_TERMS = 14
 _MOST_DOUBLINGS = 1000
 
@@ -118,7 +119,9 @@ def _rates(rate: float, slow: SlowProcess) -> tuple[FloatArray, FloatArray, Floa
     """Moves between H, D, M, killing, and usage, each per unit of healthy work."""
     found, alarms = slow.detection_rate, slow.false_alarm_rate
     to_d, to_m = slow.onset_rate * slow.recall, slow.onset_rate * (1.0 - slow.recall)
-    if math.isinf(found):  # found at once: an onset that is detectable is an alarm
+    if found > _AT_ONCE * (
+        rate + slow.onset_rate + alarms + slow.recovery_rate
+    ):  # found at once: an onset that is detectable is an alarm
         alarms, to_d, found = alarms + to_d, 0.0, 0.0
     moves = np.zeros((3, 3))
     moves[0, 1], moves[0, 2] = to_d, to_m
@@ -148,6 +151,8 @@ def _segment(
     """
     exits = moves.sum(axis=1) + killed
     steepness = float(exits.max()) * work
+    if not steepness < 1e290:
+        raise SlowpokeError("a rate times the length of a segment is too large to be computed with")
     n_doublings = max(0, math.ceil(math.log2(steepness / 0.25))) if steepness > 0.25 else 0
     h = work / 2.0**n_doublings
     a = (moves - np.diag(exits)) * h

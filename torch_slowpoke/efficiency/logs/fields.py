@@ -10,8 +10,8 @@ import numpy as np
 from torch_slowpoke.efficiency.logs.joblog import RowError
 from torch_slowpoke.efficiency.stable import FloatArray
 
-_DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,7}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)")
-_COUNT = re.compile(r"(\d{1,9}(?:\.\d+)?)([KM]?)")
+_DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,7}):)?(\d{1,2}):(\d{2}(?:\.\d+)?)", re.ASCII)
+_COUNT = re.compile(r"(\d{1,9}(?:\.\d+)?)([KM]?)", re.ASCII)
 
 
 # Clocks that are set forward in spring hide an hour; a minute for rounding and clean-up.
@@ -100,7 +100,13 @@ def _clock_seconds(text: str) -> float:
     if len(text) != 8 or text[2] != ":" or text[5] != ":":
         raise RowError("a date is not YYYY-MM-DDTHH:MM:SS")
     h, m, s = text[:2], text[3:5], text[6:]
-    if not (h + m + s).isdigit() or int(h) > 23 or int(m) > 59 or int(s) > 60:
+    if (
+        not (h + m + s).isascii()
+        or not (h + m + s).isdigit()
+        or int(h) > 23
+        or int(m) > 59
+        or int(s) > 60
+    ):
         raise RowError("a date is not YYYY-MM-DDTHH:MM:SS")
     return int(h) * 3600.0 + int(m) * 60.0 + int(s)
 

@@ -48,8 +48,9 @@ def _hosts(text: str) -> set[str]:
 
 def _nodes(values: dict[str, str]) -> float:
     for key in ("Resource_List.nodect", "unique_node_count"):
-        if values.get(key, "").isdigit():
-            return float(values[key])
+        text = values.get(key, "")
+        if text.isascii() and text.isdigit() and len(text) < 10:
+            return float(text)
     n = len(_hosts(values.get("exec_host", "")))
     if n == 0:
         raise RowError("no number of nodes: neither nodect nor exec_host")

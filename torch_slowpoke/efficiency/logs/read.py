@@ -33,12 +33,11 @@ def _lines(path: Path, ends_whole: list[bool]) -> Iterator[tuple[int, str]]:
     Sets `ends_whole[0]` to whether the last line has an end.
     """
     try:
-        with path.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-        opened = gzip.open(path, "rb") if packed else path.open("rb")
-        with opened as file:
+        # Opened once, and not sought in: a pipe will do.
+        with path.open("rb") as file:
+            packed = file.peek(2)[:2] == b"\x1f\x8b"
             number = 0
-            for lines in _blocks(file, ends_whole):
+            for lines in _blocks(gzip.GzipFile(fileobj=file) if packed else file, ends_whole):
                 for line in lines:
                     number += 1
                     if line and not line.isspace():
@@ -131,7 +130,8 @@ def read_log(
     kind = format or _format_of(path, first[1])
     if kind == "table":
         header = TableColumns.of(first[1])
-        fast = read_table_fast(path, header) if header is not None and first[0] == 1 else None
+        again = header is not None and first[0] == 1 and path.is_file()
+        fast = read_table_fast(path, header) if header is not None and again else None
         if fast is not None:
             return fast
     builder = _read(kind, _again(first, lines), columns, delimiter, application)

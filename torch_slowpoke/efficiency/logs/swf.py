@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from torch_slowpoke.efficiency.logs.joblog import STATE_CODE, JobLogBuilder, RowError
 
-_HEADER = re.compile(r";\s*(MaxNodes|MaxProcs|UnixStartTime)\s*:\s*(\d+)")
+_HEADER = re.compile(r";\s*(MaxNodes|MaxProcs|UnixStartTime)\s*:\s*(\d{1,15})\b", re.ASCII)
 N_FIELDS = 18
 _STATES = {0: "FAILED", 1: "COMPLETED", 5: "CANCELLED", -1: "UNKNOWN"}
 
