@@ -79,9 +79,7 @@ def test_a_region_needs_what_its_elements_need(
     window = DimWindow(2, mult=stride, low=-pad, high=reach - pad)
     edge = Edge(GRAPH_INPUT, (1, 1, 20, 1), (DimWindow(0), DimWindow(), window, DimWindow()))
     whole = edge.needed(region((0, 1), (0, 1), (low, low + size), (0, 1)))[2]
-    parts = np.stack(
-        [region((0, 1), (0, 1), (i, i + 1), (0, 1)) for i in range(low, low + size)]
-    )
+    parts = np.stack([region((0, 1), (0, 1), (i, i + 1), (0, 1)) for i in range(low, low + size)])
     each = edge.needed(parts)[:, 2]
     filled = each[each[:, 0] < each[:, 1]]
     if len(filled):
@@ -92,9 +90,7 @@ def test_a_region_needs_what_its_elements_need(
 
 def test_tied_weights_count_once() -> None:
     first = replace(operator("a", IMAGE), weight_elements=100, weights_key="w")
-    second = replace(
-        operator("b", Edge(0, (1, 4, 8, 8))), weight_elements=100, weights_key="w"
-    )
+    second = replace(operator("b", Edge(0, (1, 4, 8, 8))), weight_elements=100, weights_key="w")
     third = replace(operator("c", Edge(1, (1, 4, 8, 8))), weight_elements=7)
     graph = OperatorGraph("tied", (first, second, third))
     assert graph.weight_elements == 107

@@ -125,16 +125,19 @@ def test_qwen_makes_a_token_with_the_work_of_the_closed_form() -> None:
     assert len(keys) == 2 * 24
 
 
-@pytest.mark.slow
-def test_qwens_prompt_equals_torchs_counter_with_attention_decomposed() -> None:
-    kind = dict(QWEN25_05B)
-    config = transformers.AutoConfig.for_model(kind.pop("model_type"), **kind)
-    with torch.device("meta"):
-        model = transformers.Qwen2ForCausalLM._from_config(config, attn_implementation="eager")
-        ids = torch.zeros(1, 64, dtype=torch.long)
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model.eval()(input_ids=ids, use_cache=False)
-    assert operator_graph("qwen2.5-0.5b:prefill=64").macs == counter.get_total_flops() // 2
+def test_two_layers_of_qwen_equal_torchs_counter_with_attention_decomposed(tmp_path: Path) -> None:
+    settings = {**QWEN25_05B, "num_hidden_layers": 2, "vocab_size": 1000}
+    path = tmp_path / "qwen.json"
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    config = transformers.AutoConfig.for_model(settings.pop("model_type"), **settings)
+    model = transformers.Qwen2ForCausalLM(config).eval()
+    past = transformers.DynamicCache()
+    with FlopCounterMode(display=False) as prompt, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+        model(torch.zeros(1, 32, dtype=torch.long), past_key_values=past, use_cache=True)
+    with FlopCounterMode(display=False) as token, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+        model(torch.zeros(1, 1, dtype=torch.long), past_key_values=past, use_cache=True)
+    assert operator_graph(f"hf:{path}:prefill=32").macs == prompt.get_total_flops() // 2
+    assert operator_graph(f"hf:{path}:decode=32").macs == token.get_total_flops() // 2
 
 
 @pytest.mark.parametrize(
