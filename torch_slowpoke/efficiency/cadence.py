@@ -43,6 +43,15 @@ def _series_coefficients() -> tuple[float, ...]:
 
 
 _A = _series_coefficients()
+_CONVERGES_BELOW = 2.0 * math.sqrt(math.pi)
+
+
+def _terms_needed(s: float) -> int:
+    """Terms after which the series, geometric with ratio s/3.545, is below rounding at s."""
+    if s < 1e-30:
+        return 2
+    ratio = s / _CONVERGES_BELOW
+    return min(_N_TERMS, 3 + math.ceil(math.log(1e-17) / math.log(ratio)))
 
 
 def optimal_z(z_chk: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -69,8 +78,9 @@ def optimal_z(z_chk: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         raise SlowpokeError("rate times checkpoint cost must be a number that is not negative")
     flat = z.ravel()
     s = np.sqrt(2.0 * np.minimum(flat, _SERIES_BELOW))
-    z_c = np.full_like(s, _A[-1])
-    for a in reversed(_A[:-1]):
+    a_n = _A[: _terms_needed(float(s.max(initial=0.0)))]
+    z_c = np.full_like(s, a_n[-1])
+    for a in reversed(a_n[:-1]):
         z_c *= s
         z_c += a
     z_c *= s

@@ -120,22 +120,25 @@ def job_losses(
             n = np.maximum(1.0, np.ceil(quotient * _WHOLE))
         else:
             n = quotient + (1.0 if plan.rounding == "plus-one" else 0.0)
-        return _losses(n, segment, segment, n * segment, rate, u_chk, u_r)
+        total = n * segment
+        used = total * survived_share(rate * total)
+        lost = _losses_of_equal(n, rate * segment, used, u_chk)
+        return JobLosses(used, *lost, _restarts(rate, used, u_r), n)
     if plan.segments == "exact":
         n = np.maximum(1.0, np.ceil(quotient * _WHOLE))
         last = np.clip(usage - (n - 1.0) * segment, 0.0, segment)
-        return _losses(n, segment, last, usage, rate, u_chk, u_r)
+        return _losses_with_a_last(n, segment, last, usage, rate, u_chk, u_r)
     used = usage * survived_share(rate * usage)
     restart = _restarts(rate, used, u_r)
     if not plan.checkpoints:
         alone = np.ones_like(usage)
-        return JobLosses(used, *_equal_losses(alone, usage, used, rate, u_chk), restart, alone)
+        return JobLosses(used, *_losses_of_equal(alone, rate * usage, used, u_chk), restart, alone)
     planned_used = used if planned_rate is None else usage * survived_share(cadence_rate * usage)
     # The best whole number of segments is the one below or above the best cadence's.
     fewer = np.maximum(1.0, np.floor(quotient))
     more = fewer + 1.0
-    few = _equal_losses(fewer, usage, planned_used, cadence_rate, u_chk)
-    many = _equal_losses(more, usage, planned_used, cadence_rate, u_chk)
+    few = _losses_of_equal(fewer, cadence_rate * usage / fewer, planned_used, u_chk)
+    many = _losses_of_equal(more, cadence_rate * usage / more, planned_used, u_chk)
     better = many[0] + many[1] < few[0] + few[1]
     best = np.where(better, more, fewer)
     if planned_rate is None and plan.factor == 1.0:
@@ -144,14 +147,14 @@ def job_losses(
     if plan.factor != 1.0:
         stretched = plan.factor * np.maximum(0.0, usage / best - u_chk) + u_chk
         best = np.maximum(1.0, np.rint(usage / np.maximum(stretched, usage / _MOST_SEGMENTS)))
-    return JobLosses(used, *_equal_losses(best, usage, used, rate, u_chk), restart, best)
+    lost = _losses_of_equal(best, rate * usage / best, used, u_chk)
+    return JobLosses(used, *lost, restart, best)
 
 
-def _equal_losses(
-    n: FloatArray, usage: FloatArray, used: FloatArray, rate: FloatArray, u_chk: FloatArray
+def _losses_of_equal(
+    n: FloatArray, z: FloatArray, used: FloatArray, u_chk: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """L_F and L_chk of n equal segments: each failure loses the same share."""
-    z = rate * usage / n
+    """L_F and L_chk of n segments of one length z/R0: each failure loses the same share."""
     return used * lost_share(z), u_chk * _n_written(n - 1.0, z)
 
 
@@ -169,7 +172,7 @@ def _n_written(before: FloatArray, z: FloatArray) -> FloatArray:
     return np.asarray(-np.expm1(-before * bounded) / np.expm1(bounded))
 
 
-def _losses(
+def _losses_with_a_last(
     n: FloatArray,
     segment: FloatArray,
     last: FloatArray,

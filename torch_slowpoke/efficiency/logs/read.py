@@ -128,6 +128,10 @@ def read_log(
     if first is None:
         raise SlowpokeError(f"{path} is empty: give an accounting log or a table of jobs")
     kind = format or _format_of(path, first[1])
+    if kind != "slurm" and (columns or delimiter or application):
+        raise SlowpokeError(
+            f"columns, delimiter and application column are for sacct logs; this one is {kind}"
+        )
     if kind == "table":
         header = TableColumns.of(first[1])
         again = header is not None and first[0] == 1 and path.is_file()
@@ -159,10 +163,6 @@ def _read(
 ) -> JobLogBuilder:
     if kind == "slurm":
         return read_slurm(lines, columns=columns, delimiter=delimiter, application=application)
-    if columns or delimiter or application:
-        raise SlowpokeError(
-            f"columns, delimiter and application column are for sacct logs; this one is {kind}"
-        )
     if kind == "pbs":
         return read_pbs(lines)
     if kind == "lsf":
