@@ -85,6 +85,7 @@ class Work(NamedTuple):
     busy: Floats
     end: Floats
     layer_cycles: Floats
+    pace: Floats
     slot_of: Ints
     owner: Ints
     seen: Ints
@@ -106,7 +107,7 @@ def make_work(layers: Layers, net: Net, n_slots: int) -> Work:
         make_timing(len(layers.bundle), n_edges, len(layers.bundle) * n_slots, net),
         np.zeros(len(net.channel_time)), np.zeros(2), np.zeros(len(net.channel_time), np.int64),
         np.zeros(1, np.int64), np.zeros(net.n_cores), np.zeros(len(layers.bundle)),
-        np.zeros(len(layers.bundle)), np.zeros(net.n_cores, np.int64),
+        np.zeros(len(layers.bundle)), np.zeros(len(layers.bundle)), np.zeros(net.n_cores, np.int64),
         np.zeros(net.n_cores, np.int64), np.zeros(entries, np.int64), np.zeros(entries, np.int64),
     )  # fmt: skip
 
@@ -124,7 +125,7 @@ def _score(
         if c < net.n_links:
             total += time
     mean = total / max(net.n_links, 1)
-    dram = work.timing.dram[0] * net.port_time
+    dram = work.timing.dram[0]
     cycles = max(max(pipeline, busiest), dram) + CONTENTION * mean + HOTSPOT * busiest
     energy = (
         work.totals[0] * value.hop_pj
@@ -132,6 +133,14 @@ def _score(
         + work.totals[1] * value.sram_pj
     )
     return float(value.per_cycle * cycles + value.per_pj * energy)
+
+
+@compiled
+def _pipeline(layers: Layers, net: Net, state: State, work: Work) -> float:
+    return pipeline_cycles(
+        layers, net, state.slot_at, state.core, work.timing, work.busy, work.end,
+        work.layer_cycles, work.pace,
+    )  # fmt: skip
 
 
 @compiled
@@ -148,9 +157,7 @@ def evaluate(layers: Layers, net: Net, value: Value, state: State, work: Work) -
     work.totals[1] = 0.0
     for f in range(work.flow.used[0]):
         put(net, work.flow, f, state.core, 1.0, work.tick, work.stamp, work.load, work.totals)
-    pipeline = pipeline_cycles(
-        layers, net, state.slot_at, state.core, work.timing, work.busy, work.end, work.layer_cycles
-    )  # fmt: skip
+    pipeline = _pipeline(layers, net, state, work)
     return _score(layers, net, value, work, pipeline)
 
 
@@ -302,9 +309,7 @@ def anneal_group(
     n_layers = len(layers.bundle)
     n_ports = len(net.ports)
     current = evaluate(layers, net, value, state, work)
-    pipeline = pipeline_cycles(
-        layers, net, state.slot_at, state.core, work.timing, work.busy, work.end, work.layer_cycles
-    )  # fmt: skip
+    pipeline = _pipeline(layers, net, state, work)
     start = current
     lowest = current
     _copy(state, best)
@@ -356,10 +361,7 @@ def anneal_group(
                     work.totals)  # fmt: skip
             after = pipeline
             if shared or not uniform:
-                after = pipeline_cycles(
-                    layers, net, state.slot_at, state.core, work.timing, work.busy, work.end,
-                    work.layer_cycles,
-                )  # fmt: skip
+                after = _pipeline(layers, net, state, work)
             new = _score(layers, net, value, work, after)
             done += 1
             if new <= current or (
@@ -410,10 +412,7 @@ def anneal_group(
             current = new
             _copy(other, state)
             work, spare = spare, work
-            pipeline = pipeline_cycles(
-                layers, net, state.slot_at, state.core, work.timing, work.busy, work.end,
-                work.layer_cycles,
-            )  # fmt: skip
+            pipeline = _pipeline(layers, net, state, work)
             if not shared:
                 for c in range(net.n_cores):
                     slot_of[c] = -1

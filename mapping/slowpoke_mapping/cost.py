@@ -1,9 +1,10 @@
 """What a mapping costs: cycles, bytes and energy of every layer group, before anything runs.
 
-The estimate of a group follows its pipeline: the first unit's way through the layers, weights
-included, then one period a unit; and it is at least what the busiest channel or DRAM port needs
-for all its bytes. The period is the longest of the busiest core's work, the busiest channel's and
-port's bytes for one unit, and the loop that a credit closes (design.md section 5).
+The estimate of a group is what its layers take as a pipeline (slowpoke_mapping.pipeline), and at
+least what the busiest channel or DRAM port needs for all its bytes. That is the formula of
+design.md section 5, max(slowest piece x (depth + units - 1), busiest link, busiest port) + fill +
+weight load, with its sums played through in order instead of added up: layers of one core group
+take turns, weights arrive while earlier layers compute, credits hold producers back.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from slowpoke_mapping.capacity import Residency
 from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.load import Load, group_load
 from slowpoke_mapping.mapping import Mapping
+from slowpoke_mapping.pipeline import Stages, pipeline_run
 from slowpoke_mapping.placement import check_speeds
 from slowpoke_mapping.program import Role
 from slowpoke_mapping.ragged import Ints
@@ -36,8 +38,8 @@ class GroupEstimate:
         cycles: Time of the group.
         compute_cycles: Work of the busiest core.
         link_cycles: Bytes over rate of the busiest channel (links, injection, ejection).
-        port_cycles: Bytes over rate of the busiest DRAM port.
-        period_cycles: Time between units in the steady state.
+        port_cycles: Accesses and bytes over rate of the busiest DRAM port.
+        period_cycles: Mean time between units that leave the group.
         fill_cycles: First unit's way through the group, weights included.
         byte_hops: Bytes times links.
         dram_bytes: Bytes read and written.
@@ -171,15 +173,13 @@ def estimate_group(
     piece_cycles = plan.work_macs / speeds.core[plan.core]
     busy_core = np.bincount(plan.core, piece_cycles, minlength=chip.n_cores)
     unit_channel = load.channel_bytes(~load.once) / speeds.channel
-    unit_port = load.port_bytes(~load.once) / speeds.port
+    unit_port = _port_cycles(load, ~load.once, chip, speeds)
     link = float((unit_channel * units + load.channel_bytes(load.once) / speeds.channel).max())
-    port = float((unit_port * units + load.port_bytes(load.once) / speeds.port).max())
+    port = float((unit_port * units + _port_cycles(load, load.once, chip, speeds)).max())
 
-    fill, loop = _first_unit(mapping, plan, load, speeds, piece_cycles)
-    period = max(busy_core.max(), loop, float(unit_channel.max()), float(unit_port.max()))
-    pipeline = fill + (units - 1) * period
-    uses_dram = bool((load.share_port >= 0).any())
-    cycles = max(pipeline, link, port + uses_dram * chip.dram_latency_cycles)
+    fill, pipeline = pipeline_run(_stages(mapping, plan, load, speeds, piece_cycles), chip.n_cores)
+    cycles = max(pipeline, link, port)
+    period = (pipeline - fill) / (units - 1) if units > 1 else pipeline
     compute = float(busy_core.max()) * units
     limits = {"compute": compute, "network": link, "dram": port}
     bound = max(limits, key=lambda name: limits[name])
@@ -203,57 +203,78 @@ def estimate_group(
     )
 
 
-def _first_unit(
+def _port_cycles(
+    load: Load, shares: NDArray[np.bool_], chip: ChipConfig, speeds: Speeds
+) -> NDArray[np.float64]:
+    """(n_ports,) cycles that the chosen shares keep each port busy: an access for each message."""
+    return (
+        load.port_messages(shares) * chip.dram_latency_cycles
+        + load.port_bytes(shares) / speeds.port
+    )
+
+
+def _stages(
     mapping: Mapping, plan: GroupPlan, load: Load, speeds: Speeds,
     piece_cycles: NDArray[np.float64],
-) -> tuple[float, float]:  # fmt: skip
-    """(cycles until the first unit has left, longest loop that a credit closes)."""
+) -> Stages:  # fmt: skip
+    """The group as a pipeline of whole layers."""
     chip, flows = mapping.chip, plan.flows
-    n_layers = len(plan.operators)
-    layer_cycles = np.zeros(n_layers)
-    np.maximum.at(layer_cycles, plan.layer, piece_cycles)
-    # channel and port bytes of a share, by the layer that waits for it
+    n_layers, n_ports = len(plan.operators), load.n_ports
+    cycles = np.zeros(n_layers)
+    np.maximum.at(cycles, plan.layer, piece_cycles)
     owner = np.repeat(np.arange(len(flows)), np.diff(flows.dst_offsets))
     reader = np.full(len(flows), n_layers, dtype=np.int64)
     np.minimum.at(reader, owner, plan.layer[flows.dst])
-    share_reader, share_role = reader[load.share_flow], flows.role[load.share_flow]
+    role = flows.role[load.share_flow]
+    written = role == Role.OUTPUT
+    shares_layer = np.where(
+        written, plan.layer[np.maximum(flows.src[load.share_flow], 0)], reader[load.share_flow]
+    )
+    from_dram = (role == Role.WEIGHT) | (role == Role.INPUT)
     hop = chip.router_delay_cycles + _packet_cycles(chip)
-    distance = _mean_hops(load) * hop
-
-    from_dram = (share_role == Role.WEIGHT) | (share_role == Role.INPUT)
-    arrival = np.zeros(n_layers)
-    for layer in np.unique(share_reader[from_dram]):
-        # reads are served in the order of the layers that wait for them
-        before = from_dram & (share_reader <= layer)
-        arrival[layer] = chip.dram_latency_cycles + distance + max(
-            float((load.port_bytes(before) / speeds.port).max()),
-            float((load.channel_bytes(before) / speeds.channel).max()),
-        )  # fmt: skip
-
-    index = {int(op): i for i, op in enumerate(plan.operators)}
+    ports = {name: np.zeros((n_layers, n_ports)) for name in ("read", "once", "write")}
+    passing = {name: np.zeros(n_layers) for name in ports}
+    for name, kind in (
+        ("read", from_dram & ~load.once), ("once", from_dram & load.once), ("write", written)
+    ):  # fmt: skip
+        distance = _mean_hops(load, kind) * hop
+        for layer in np.unique(shares_layer[kind]):
+            own = kind & (shares_layer == layer)
+            ports[name][layer] = _port_cycles(load, own, chip, speeds)
+            passing[name][layer] = distance + float(
+                (load.channel_bytes(own) / speeds.channel).max()
+            )
+    distance = _mean_hops(load, role == Role.ACTIVATION) * hop
     delivery = _delivery_cycles(plan, load, speeds)
-    end = np.zeros(n_layers)
-    loop = 0.0
-    for i, op in enumerate(plan.operators):
-        start = arrival[i]
-        for edge in mapping.graph[int(op)].inputs:
-            if edge.producer in index:
-                p = index[edge.producer]
-                gap = delivery.get((p, i), 0.0)
-                gap += distance if gap else 0.0
-                start = max(start, end[p] + gap)
-                lag = chip.credit_depth + int(plan.level[i] - plan.level[p]) - 1
-                if plan.level[i] == plan.level[p] + 1:
-                    loop = max(loop, (layer_cycles[p] + gap + layer_cycles[i]) / lag)
-        end[i] = start + layer_cycles[i]
-    leaving = share_role == Role.OUTPUT
-    drain = 0.0
-    if leaving.any():
-        drain = chip.dram_latency_cycles + distance + max(
-            float((load.port_bytes(leaving) / speeds.port).max()),
-            float((load.channel_bytes(leaving) / speeds.channel).max()),
-        )  # fmt: skip
-    return float(end.max()) + drain, loop
+    index = {int(op): i for i, op in enumerate(plan.operators)}
+    edges = sorted(
+        {
+            (index[edge.producer], i)
+            for i, op in enumerate(plan.operators)
+            for edge in mapping.graph[int(op)].inputs
+            if edge.producer in index
+        }
+    )
+    gaps = [delivery[pair] + distance if pair in delivery else 0.0 for pair in edges]
+    ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    return Stages(
+        cycles=cycles,
+        server=plan.core[np.searchsorted(plan.layer, np.arange(n_layers))],
+        edge_from=ends[:, 0].copy(),
+        edge_to=ends[:, 1].copy(),
+        edge_gap=np.array(gaps, dtype=np.float64),
+        edge_lag=chip.credit_depth + plan.level[ends[:, 1]] - plan.level[ends[:, 0]] - 1,
+        read_port=ports["read"],
+        read_pass=passing["read"],
+        once_port=ports["once"],
+        once_pass=passing["once"],
+        write_port=ports["write"],
+        write_pass=passing["write"],
+        reads=passing["read"] > 0,
+        writes=passing["write"] > 0,
+        depth=chip.credit_depth,
+        units=mapping.units_per_batch,
+    )
 
 
 def _packet_cycles(chip: ChipConfig) -> float:
@@ -263,10 +284,16 @@ def _packet_cycles(chip: ChipConfig) -> float:
     return 0.0
 
 
-def _mean_hops(load: Load) -> float:
-    on_link = load.visit_channel < load.n_links
-    total = load.share_bytes.sum()
-    return float(load.share_bytes[load.visit_share[on_link]].sum() / total) if total else 0.0
+def _mean_hops(load: Load, shares: NDArray[np.bool_]) -> float:
+    """Links that a byte of the chosen shares passes; those of a multicast count as one way."""
+    paths = np.bincount(
+        load.visit_share[load.visit_channel >= load.n_links + load.n_cores],
+        minlength=len(load.share_bytes),
+    )
+    on_link = (load.visit_channel < load.n_links) & shares[load.visit_share]
+    weights = load.share_bytes / np.maximum(paths, 1)
+    total = float(load.share_bytes[shares].sum())
+    return float(weights[load.visit_share[on_link]].sum()) / total if total else 0.0
 
 
 def _delivery_cycles(plan: GroupPlan, load: Load, speeds: Speeds) -> dict[tuple[int, int], float]:

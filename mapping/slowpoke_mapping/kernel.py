@@ -36,7 +36,8 @@ class Net(NamedTuple):
         port_time: Cycles a byte of one port.
         multicast: Whether a tree carries bytes once.
         sram: Bytes of a core's buffer.
-        latency: Cycles of a DRAM access; hop: cycles of a router and a stored message.
+        latency: Cycles of a DRAM access; message: bytes of the longest message; hop: cycles of a
+            router and a stored message.
     """
 
     n_cores: int
@@ -52,6 +53,7 @@ class Net(NamedTuple):
     multicast: bool
     sram: float
     latency: float
+    message: float
     hop: float
 
 
@@ -98,7 +100,7 @@ class Flow(NamedTuple):
     """Flows, growing as they are found; linked lists of destinations and of a slot's flows.
 
     Attributes:
-        src: (F,) slot, or a port as above; n_bytes: (F,) of a whole batch.
+        src: (F,) slot, or a port as above; n_bytes: (F,) of a whole batch, in `times` parts.
         first, next_dst, dst: Destinations (slots or ports) of a flow.
         slot_first, slot_next, slot_flow: Flows that touch a slot.
         used: (4,) flows, destinations and slot entries in use, and whether the room ran out.
@@ -107,6 +109,7 @@ class Flow(NamedTuple):
 
     src: Ints
     n_bytes: Floats
+    times: Floats
     first: Ints
     next_dst: Ints
     dst: Ints
@@ -127,9 +130,9 @@ class Timing(NamedTuple):
         layer_at: (L + 1,) first pair of each layer.
         received: (E,) largest bytes that one piece receives of a tensor, for one unit.
         fetched: (L,) largest bytes of weights and first inputs that one piece fetches.
-        queued: (L,) bytes that the busiest port has sent when a layer has its own.
-        written: (1,) bytes of outputs of a unit.
-        dram: (2,) bytes of a batch at the busiest port, and in all.
+        queued: (L,) cycles until the busiest port has sent what a layer waits for.
+        written: (1,) cycles of every port's writes of a unit, in all.
+        dram: (2,) cycles of a batch at the busiest port, and bytes in all.
         region: (S_layers, 4, 2) region of each (layer, slot) pair.
         need: (4, 2), sent: (n_ports,), held, weights: (n_cores,) scratch.
     """
@@ -153,7 +156,7 @@ def make_flow(n_slots: int, n_flows: int, n_entries: int) -> Flow:
     size = 1 << max(8, int(np.ceil(np.log2(2 * n_flows + 1))))
     ints = np.int64
     return Flow(
-        np.zeros(n_flows, ints), np.zeros(n_flows), np.zeros(n_flows, ints),
+        np.zeros(n_flows, ints), np.zeros(n_flows), np.zeros(n_flows), np.zeros(n_flows, ints),
         np.zeros(n_entries, ints), np.zeros(n_entries, ints), np.zeros(n_slots, ints),
         np.zeros(2 * n_entries, ints), np.zeros(2 * n_entries, ints), np.zeros(4, ints),
         np.full(size, -1, ints), np.zeros(size, np.uint64), np.zeros(n_flows, ints),
@@ -324,7 +327,9 @@ def build(
                 if elements <= 0:
                     continue
                 if layers.edge_producer[e] < 0:
-                    fetched += _read_input(layers, e, layer, slot, elements, ports, flow, timing)
+                    fetched += _read_input(
+                        layers, net, e, layer, slot, elements, ports, flow, timing
+                    )
                 else:
                     total = _receive(layers, e, slot, slot_at, flow, timing)
                     timing.received[e] = max(timing.received[e], total)
@@ -334,14 +339,14 @@ def build(
                 )
             timing.fetched[layer] = max(timing.fetched[layer], fetched)
             if layers.leaves[layer]:
-                _write(layers, layer, slot, at, ports, flow, timing)
+                _write(layers, net, layer, slot, at, ports, flow, timing)
             if flow.used[3] != 0:
                 return
         busiest = 0.0
         for p in range(len(timing.sent)):
             busiest = max(busiest, timing.sent[p])
         timing.queued[layer] = busiest
-    _total_dram(flow, timing)
+    _total_dram(net, flow, timing)
 
 
 @compiled
@@ -382,8 +387,8 @@ def _weight_bytes(layers: Layers, layer: int, region: Ints, at: int) -> float:
 
 @compiled
 def _read_input(
-    layers: Layers, e: int, layer: int, slot: int, elements: float, ports: Ints, flow: Flow,
-    timing: Timing,
+    layers: Layers, net: Net, e: int, layer: int, slot: int, elements: float, ports: Ints,
+    flow: Flow, timing: Timing,
 ) -> float:  # fmt: skip
     """A region of a tensor from DRAM, for one slot; its bytes for one unit."""
     port = layers.edge_port[e]
@@ -399,7 +404,8 @@ def _read_input(
     if flow.src[f] == NEW:
         flow.src[f] = INTERLEAVED_SOURCE if port < 0 else -1 - port
         flow.n_bytes[f] = n_bytes * layers.units
-        _send(timing.sent, port, n_bytes)
+        flow.times[f] = layers.units
+        _send(net, timing.sent, port, n_bytes, 1.0)
     _deliver(flow, f, slot)
     return n_bytes
 
@@ -471,14 +477,22 @@ def _read_weights(
     if flow.src[f] == NEW:
         flow.src[f] = INTERLEAVED_SOURCE if port < 0 else -1 - port
         flow.n_bytes[f] = n_bytes * (passes * layers.units if passes else 1)
-        _send(timing.sent, port, n_bytes * max(passes, 1))
+        flow.times[f] = layers.units if passes else 1
+        _send(net, timing.sent, port, n_bytes * max(passes, 1), 1.0)
     _deliver(flow, f, slot)
     return n_bytes * max(passes, 1)
 
 
 @compiled
 def _write(
-    layers: Layers, layer: int, slot: int, at: int, ports: Ints, flow: Flow, timing: Timing
+    layers: Layers,
+    net: Net,
+    layer: int,
+    slot: int,
+    at: int,
+    ports: Ints,
+    flow: Flow,
+    timing: Timing,
 ) -> None:
     """The output of one slot goes to DRAM."""
     n_bytes = layers.element
@@ -490,23 +504,30 @@ def _write(
     port = ports[layer, 2]
     flow.src[f] = slot
     flow.n_bytes[f] = n_bytes * layers.units
+    flow.times[f] = layers.units
     _touch(flow, f, slot)
     _deliver(flow, f, INTERLEAVED_SOURCE if port < 0 else -1 - port)
-    timing.written[0] += n_bytes
+    part = n_bytes if port >= 0 else n_bytes / len(net.ports)
+    messages = max(np.ceil(part / net.message), 1.0) * n_bytes / part
+    timing.written[0] += messages * net.latency + n_bytes * net.port_time
 
 
 @compiled
-def _send(sent: Floats, port: int, n_bytes: float) -> None:
+def _send(net: Net, sent: Floats, port: int, n_bytes: float, times: float) -> None:
+    """Add the cycles of a port (-1: of all, in equal parts) for n_bytes, so many times."""
     if port >= 0:
-        sent[port] += n_bytes
+        messages = max(np.ceil(n_bytes / net.message), 1.0)
+        sent[port] += times * (messages * net.latency + n_bytes * net.port_time)
     else:
+        part = n_bytes / len(sent)
+        messages = max(np.ceil(part / net.message), 1.0)
         for i in range(len(sent)):
-            sent[i] += n_bytes / len(sent)
+            sent[i] += times * (messages * net.latency + part * net.port_time)
 
 
 @compiled
-def _total_dram(flow: Flow, timing: Timing) -> None:
-    """Bytes of a batch at the busiest port and in all."""
+def _total_dram(net: Net, flow: Flow, timing: Timing) -> None:
+    """Cycles of a batch at the busiest port, and bytes in all."""
     load = timing.sent
     for p in range(len(load)):
         load[p] = 0.0
@@ -516,7 +537,8 @@ def _total_dram(flow: Flow, timing: Timing) -> None:
         if end >= 0:
             end = flow.dst[flow.first[f]]
         if end < 0:
-            _send(load, -1 if end == INTERLEAVED_SOURCE else -1 - end, flow.n_bytes[f])
+            port = -1 if end == INTERLEAVED_SOURCE else -1 - end
+            _send(net, load, port, flow.n_bytes[f] / flow.times[f], flow.times[f])
             total += flow.n_bytes[f]
     busiest = 0.0
     for p in range(len(load)):
@@ -634,7 +656,7 @@ def put(
 @compiled
 def pipeline_cycles(
     layers: Layers, net: Net, slot_at: Ints, core: Ints, timing: Timing, busy: Floats, end: Floats,
-    layer_cycles: Floats,
+    layer_cycles: Floats, pace: Floats,
 ) -> float:  # fmt: skip
     """First unit's way through the group and one period a further unit (cost.estimate)."""
     for c in range(net.n_cores):
@@ -653,23 +675,32 @@ def pipeline_cycles(
     for c in range(net.n_cores):
         period = max(period, busy[c])
     longest = 0.0
+    queued = 0.0
     for layer in range(n_layers):
         start = 0.0
         if timing.fetched[layer] > 0:
-            start = net.latency + max(
-                timing.queued[layer] * net.port_time, timing.fetched[layer] * rate
-            )
+            start = max(timing.queued[layer], queued + timing.fetched[layer] * rate)
+        queued = max(queued, timing.queued[layer])
+        pace[layer] = 0.0
+        place = core[slot_at[layers.bundle[layer]]]
         for e in range(layers.edge_offsets[layer], layers.edge_offsets[layer + 1]):
             p = layers.edge_producer[e]
             if p >= 0:
                 gap = timing.received[e] * rate + (net.hop if timing.received[e] > 0 else 0.0)
+                source = core[slot_at[layers.bundle[p]]]
+                if source == place:
+                    pace[layer] = max(pace[layer], pace[p])
+                    if layers.units > 1 and pace[p] < layer_cycles[p]:
+                        gap += layer_cycles[p]  # the core serves its producer's next unit first
+                else:
+                    pace[layer] = max(pace[layer], max(pace[p], busy[source]))
+                    if layers.level[layer] == layers.level[p] + 1:
+                        loop = layer_cycles[p] + gap + layer_cycles[layer]
+                        period = max(period, loop / layers.depth)
                 start = max(start, end[p] + gap)
-                if layers.level[layer] == layers.level[p] + 1:
-                    loop = layer_cycles[p] + gap + layer_cycles[layer]
-                    period = max(period, loop / layers.depth)
         end[layer] = start + layer_cycles[layer]
         longest = max(longest, end[layer])
     drain = 0.0
     if timing.written[0] > 0:
-        drain = net.latency + timing.written[0] / len(net.ports) * net.port_time
+        drain = timing.written[0] / len(net.ports)
     return longest + drain + (layers.units - 1) * period

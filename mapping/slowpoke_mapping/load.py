@@ -26,11 +26,11 @@ class Load:
     Attributes:
         share_flow: (n_shares,) flow of each share.
         share_port: (n_shares,) DRAM port, or -1 between cores.
-        share_bytes: (n_shares,) bytes.
+        share_bytes: (n_shares,) bytes; share_messages: (n_shares,) messages they are cut into.
         once: (n_shares,) True for weights that stay.
         visit_share: Share of each visit of a channel.
         visit_channel: Channel (links, injection, ejection) of each visit.
-        n_links: Directed links: channels below this are links.
+        n_links: Directed links: channels below this are links; n_cores: Cores.
         n_channels: Channels.
         n_ports: DRAM ports.
     """
@@ -38,10 +38,12 @@ class Load:
     share_flow: Ints
     share_port: Ints
     share_bytes: NDArray[np.float64]
+    share_messages: NDArray[np.float64]
     once: NDArray[np.bool_]
     visit_share: Ints
     visit_channel: Ints
     n_links: int
+    n_cores: int
     n_channels: int
     n_ports: int
 
@@ -57,6 +59,13 @@ class Load:
         chosen = shares & (self.share_port >= 0)
         return np.bincount(
             self.share_port[chosen], self.share_bytes[chosen], minlength=self.n_ports
+        ).astype(np.float64)
+
+    def port_messages(self, shares: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """(n_ports,) messages of the chosen shares at each port: each costs an access."""
+        chosen = shares & (self.share_port >= 0)
+        return np.bincount(
+            self.share_port[chosen], self.share_messages[chosen], minlength=self.n_ports
         ).astype(np.float64)
 
     def byte_hops(self, units: int) -> float:
@@ -102,6 +111,7 @@ def group_load(plan: GroupPlan, chip: ChipConfig, routes: Routes) -> Load:
         share_flow=flow,
         share_port=port,
         share_bytes=n_bytes,
+        share_messages=np.maximum(np.ceil(n_bytes / chip.message_bytes), 1.0),
         once=flows.once[flow],
         visit_share=np.concatenate(
             [share_of_tree[visit_tree], share_of_tree[injected], share]
@@ -114,6 +124,7 @@ def group_load(plan: GroupPlan, chip: ChipConfig, routes: Routes) -> Load:
             ]
         ).astype(np.int64),
         n_links=chip.n_links,
+        n_cores=chip.n_cores,
         n_channels=chip.n_channels,
         n_ports=len(ports),
     )

@@ -24,6 +24,7 @@ from slowpoke_mapping.mapping import LayerGroup, Mapping
 from slowpoke_mapping.objective import Objective, objective_function, worth
 from slowpoke_mapping.partition import Choices, choices, signature
 from slowpoke_mapping.placement import check_speeds, place_group, usable_order
+from slowpoke_mapping.ports import with_ports
 from slowpoke_mapping.ragged import Ints
 from slowpoke_mapping.regroup import better_cuts
 from slowpoke_mapping.routes import Routes, routes_of
@@ -205,11 +206,15 @@ def _first_mapping(task: _Task, units: int, scale_b: int) -> Mapping:
     around = stage.around(dict.fromkeys(range(len(task.graph)), -2))
     fit = task.residency == "resident"
 
+    def place(first: int, last: int) -> LayerGroup:
+        group = place_group(problem, first, last, task.order, stage.choices_of)
+        return with_ports(task.graph, task.chip, group, units, scale_b)
+
     def placed(cuts: Sequence[tuple[int, int]]) -> Mapping:
         return Mapping(
             task.graph,
             task.chip,
-            tuple(place_group(problem, a, b, task.order, stage.choices_of) for a, b in cuts),
+            tuple(place(a, b) for a, b in cuts),
             units,
             scale_b,
         )
@@ -219,10 +224,7 @@ def _first_mapping(task: _Task, units: int, scale_b: int) -> Mapping:
         cuts = cut_into_groups(problem, task.chip, units, len(task.order), value, must_fit=fit)
         value = task.worth(task.estimate(placed(cuts)))
     cuts = cut_into_groups(problem, task.chip, units, len(task.order), value, must_fit=fit)
-    cuts = better_cuts(
-        cuts, around, value, lambda a, b: place_group(problem, a, b, task.order, stage.choices_of),
-        must_fit=fit,
-    )  # fmt: skip
+    cuts = better_cuts(cuts, around, value, place, must_fit=fit)
     return placed(cuts)
 
 

@@ -63,7 +63,7 @@ def net_of(chip: ChipConfig, speeds: Speeds, routes: Routes) -> Net:
         chip.n_cores, chip.n_links, routes.width, routes.link_of, routes.offsets, routes.links,
         np.array(chip.dram_ports, dtype=np.int64), 1.0 / speeds.channel, 1.0 / speeds.core,
         1.0 / float(speeds.port[0]), bool(chip.multicast), float(chip.sram_bytes),
-        float(chip.dram_latency_cycles), hop,
+        float(chip.dram_latency_cycles), float(chip.message_bytes), hop,
     )  # fmt: skip
 
 

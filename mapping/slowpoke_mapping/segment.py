@@ -189,7 +189,8 @@ def _group_cost(
     first: int, last: int, work: NDArray[np.float64], score: NDArray[np.float64], leader: Ints,
     out_bytes: NDArray[np.float64], weight_bytes: NDArray[np.float64], last_use: Ints,
     in_offsets: Ints, in_producer: Ints, in_bytes: NDArray[np.float64], n_cores: int, units: int,
-    sram: float, link_rate: float, dram_rate: float, overhead: float, depth: int,
+    sram: float, link_rate: float, dram_rate: float, access: float, message: float,
+    overhead: float, depth: int,
     cycle_value: float, dram_value: float, hop_value: float, must_fit: bool,
 ) -> float:  # fmt: skip
     """Value of one group: worth of its cycles, its DRAM bytes and its byte-hops."""
@@ -221,12 +222,15 @@ def _group_cost(
     read = 0.0
     written = 0.0
     moved = 0.0
+    messages = 0.0
     end = np.zeros(size)
     path = 0.0
     for i in range(size):
         op = first + i
         weights += weight_bytes[op]
-        ready = weights / dram_rate
+        if weight_bytes[op] > 0:
+            messages += cores[root[i]] ** 0.5 + weight_bytes[op] / message
+        ready = weights / dram_rate + messages * access
         for e in range(in_offsets[op], in_offsets[op + 1]):
             p = in_producer[e]
             held += 2 * in_bytes[e]
@@ -238,6 +242,7 @@ def _group_cost(
                         break
                 if not repeated:
                     read += in_bytes[e]
+                    messages += units * (cores[root[i]] + in_bytes[e] / message)
                 ready = max(ready, in_bytes[e] / dram_rate)
             else:
                 gap = 0.0
@@ -259,6 +264,7 @@ def _group_cost(
         path = max(path, end[i])
         if last_use[op] > last:
             written += out_bytes[op]
+            messages += units * (cores[b] + out_bytes[op] / message)
             held += out_bytes[op]
     refetch = 1.0
     if weights + held > 0.85 * sram * n_cores:
@@ -266,7 +272,7 @@ def _group_cost(
             return np.inf
         refetch = units
     dram = weights * refetch + units * (read + written)
-    cycles = max(path + (units - 1) * period, dram / dram_rate) + overhead
+    cycles = max(path + (units - 1) * period, dram / dram_rate + messages * access) + overhead
     return float(cycle_value * cycles + dram_value * dram + hop_value * units * moved)
 
 
@@ -275,7 +281,8 @@ def _cut(
     work: NDArray[np.float64], score: NDArray[np.float64], leader: Ints,
     out_bytes: NDArray[np.float64], weight_bytes: NDArray[np.float64], last_use: Ints,
     in_offsets: Ints, in_producer: Ints, in_bytes: NDArray[np.float64], n_cores: int, units: int,
-    sram: float, link_rate: float, dram_rate: float, overhead: float, depth: int,
+    sram: float, link_rate: float, dram_rate: float, access: float, message: float,
+    overhead: float, depth: int,
     cycle_value: float, dram_value: float, hop_value: float, must_fit: bool, longest: int,
 ) -> Ints:  # fmt: skip
     n = len(work)
@@ -286,7 +293,8 @@ def _cut(
         for first in range(last, max(-1, last - longest), -1):
             cost = best[first] + _group_cost(
                 first, last, work, score, leader, out_bytes, weight_bytes, last_use, in_offsets,
-                in_producer, in_bytes, n_cores, units, sram, link_rate, dram_rate, overhead, depth,
+                in_producer, in_bytes, n_cores, units, sram, link_rate, dram_rate, access, message,
+                overhead, depth,
                 cycle_value, dram_value, hop_value, must_fit,
             )  # fmt: skip
             if cost < best[last + 1]:
@@ -329,7 +337,8 @@ def cut_into_groups(
         problem.work_macs, problem.score, problem.leader, problem.out_bytes, problem.weight_bytes,
         problem.last_use, problem.in_offsets, problem.in_producer, problem.in_bytes, n_cores,
         units_per_batch, chip.sram_bytes, chip.link_bytes_per_cycle,
-        chip.dram_bytes_per_cycle * ports, 2 * chip.dram_latency_cycles + 4 * side,
+        chip.dram_bytes_per_cycle * ports, chip.dram_latency_cycles / ports,
+        float(chip.message_bytes), 2 * chip.dram_latency_cycles + 4 * side,
         chip.credit_depth, value.per_cycle,
         value.per_pj * (chip.energy.dram_byte_pj + hop_pj * 0.75 * side),
         value.per_pj * hop_pj * max(0.3 * side, 1.0), must_fit,

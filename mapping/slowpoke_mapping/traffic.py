@@ -267,7 +267,8 @@ def _activations_and_inputs(
             src, size, counts, dst = _overlaps(regions[p], needs, need_offsets, need_pieces)
             collector.add(
                 Role.ACTIVATION, producer, offsets[p] + src, -1,
-                (per_element * size).astype(np.float64), np.zeros(len(src), dtype=bool), counts, dst,
+                (per_element * size).astype(np.float64), np.zeros(len(src), dtype=bool),
+                counts, dst,
             )  # fmt: skip
         else:
             n = len(needs)
