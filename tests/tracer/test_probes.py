@@ -94,6 +94,21 @@ def test_no_probes_leave_the_program_without_records(small_program: Program) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("comm", {TaskKind.TRANSFER}),
+        ("io", {TaskKind.DRAM_READ, TaskKind.DRAM_WRITE}),
+        ("comp", {TaskKind.COMPUTE}),
+    ],
+)
+def test_a_preset_records_the_instructions_of_its_type(
+    small_program: Program, name: str, kinds: set[TaskKind]
+) -> None:
+    probed = instrument(small_program, name)
+    assert set(probed.kind[probed.event_task[probed.recorded]].tolist()) == kinds
+
+
 def test_a_stage_probe_records_once_a_core_and_group(small_program: Program) -> None:
     probed = instrument(small_program, "route comm surround stage; exec comp surround stage")
     probes = np.flatnonzero(probed.kind == TaskKind.PROBE)
@@ -109,7 +124,7 @@ def test_probing_twice_is_refused(small_program: Program) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("all", "one of comm, comp, full, none"),
+        ("all", "one of comm, io, comp, full, none"),
         ("exec comm", "comm goes with route"),
         ("exec comp before", "pre, post, surround"),
         ("exec comp pre inst list more", "two to five words"),

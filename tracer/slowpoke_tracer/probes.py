@@ -150,12 +150,14 @@ class Probe(_Tuple):
 _ROUTE, _MEM, _EXEC = (Probe(_FRAGMENT_OF[kind], kind) for kind in (Type.COMM, Type.IO, Type.COMP))
 
 PROBES: Final[dict[str, tuple[Probe, ...]]] = {
-    "comm": (_ROUTE, _MEM),
+    "comm": (_ROUTE,),
+    "io": (_MEM,),
     "comp": (_EXEC,),
     "full": (_ROUTE, _MEM, _EXEC),
     "none": (),
 }
-"""The papers' three configurations (SlowPoke section 4.3), and none."""
+"""The papers' configurations (SlowPoke section 4.3), by Table 1's types: communication, computation
+and all instructions; besides, messages from and to DRAM alone, and none."""
 
 
 def probe_set(probes: str | Probe | Sequence[Probe]) -> tuple[Probe, ...]:
