@@ -10,7 +10,7 @@ import re
 from slowpoke_mapping.errors import SlowpokeError
 
 _QUANTITY = re.compile(
-    r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf))\s*(.*?)\s*"
+    r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf))\s*(.*?)\s*", re.ASCII
 )
 _CLOCK = re.compile(r"\s*(?:(\d{1,9})-)?(\d{1,9}):(\d{2}):(\d{2}(?:\.\d{1,9})?)\s*", re.ASCII)
 

@@ -137,7 +137,7 @@ def test_every_job_has_an_efficiency_between_0_and_1(
     assert -1e-12 <= job.efficiency <= 1.0
 
 
-@pytest.mark.parametrize("rate", [-1e-5, math.nan, math.inf])
+@pytest.mark.parametrize("rate", [-1e-5, math.nan, math.inf, 1e13])
 def test_a_rate_that_is_none_is_one_sentence(rate: float) -> None:
     with pytest.raises(SlowpokeError, match="failure rate"):
         cadence(10, rate, checkpoint_cost(1e9, 1e9))
@@ -152,5 +152,10 @@ def test_impossible_jobs_costs_and_steps_are_one_sentence() -> None:
         checkpoint_cost(-1.0, 1e9)
     with pytest.raises(SlowpokeError, match="unknown"):
         CheckpointCost("global", 1.0)  # type: ignore[arg-type]
+    for z in (-1e-9, math.nan):
+        with pytest.raises(SlowpokeError, match="not negative"):
+            optimal_z(z)
+    with pytest.raises(SlowpokeError, match="between 0 and 1e"):
+        checkpoint_cost(1e300, 1.0)
     with pytest.raises(SlowpokeError, match="step time"):
         cadence(2, 1e-5, checkpoint_cost(1e9, 1e9)).steps(0.0)

@@ -303,6 +303,16 @@ def test_instant_detection_is_the_limit_of_fast_detection() -> None:
     assert fast.efficiency == pytest.approx(instant.efficiency, rel=1e-11)
 
 
+def test_any_finite_rates_have_an_efficiency() -> None:
+    for onset in (0.0, 1e-300, 1e3):
+        for found in (0.0, 1e-300, 1e20, 1e300, math.inf):
+            for rate in (0.0, 1e-300, 1e3):
+                for policy in ("drain", "kill"):
+                    slow = SlowProcess(onset, 1e9, 0.5, found, 1e-9, 1.0, 0.0, policy)  # type: ignore[arg-type]
+                    e = joint_efficiency(rate, 10.0, 1.0, 1.0, slow).efficiency
+                    assert 0 <= e <= 1
+
+
 def test_a_crash_cures_slowness() -> None:
     """Undetected, the slow share of usage tends to onset/(onset + R0) for long jobs."""
     slow = SlowProcess(3e-5, 1e6)
@@ -430,7 +440,21 @@ def test_a_campaigns_result_is_found_wherever_it_lies(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"recall": 0.9}', '{"recall": 1.2, "fpr": 0.1}', "[" * 100000]
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"recall": 0.9}',
+        '{"recall": 1.2, "fpr": 0.1}',
+        '{"recall": NaN, "fpr": 0.1}',
+        f'{{"recall": {"9" * 400}, "fpr": 0.1}}',
+        f'{{"recall": {"9" * 5000}, "fpr": 0.1}}',
+        '{"recall": true, "fpr": false}',
+        "[" * 100000,
+        "[" * 900 + "]" * 900,
+    ],
 )
 def test_a_file_that_is_no_result_is_one_sentence(tmp_path: Path, text: str) -> None:
     path = tmp_path / "campaign.json"
@@ -449,6 +473,8 @@ def test_impossible_slowness_is_one_sentence() -> None:
         lambda: SlowProcess(1e-5, 2.0, 0.5, -1.0),
         lambda: SlowProcess(1e-5, 2.0, policy="wait"),  # type: ignore[arg-type]
         lambda: joint_efficiency(R0, 0.0, 1.0, 1.0, SlowProcess(1e-5, 2.0)),
+        lambda: joint_efficiency(R0, 1.0, 1.0, 1.0, SlowProcess(1e300, 2.0)),
+        lambda: joint_efficiency(1e13, 1.0, 1.0, 1.0, SlowProcess(1e-5, 2.0)),
         lambda: joint_cadence(0.0, 1.0, 1.0, SlowProcess(1e-5, 2.0)),
         lambda: slow_with_periodic_diagnosis(100.0, 1e-5, 0.9, 0.0),
         lambda: slow_with_periodic_diagnosis(1e12, 1e-5, 1e-9, 1.0),

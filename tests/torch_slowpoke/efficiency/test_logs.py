@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import os
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch_slowpoke.efficiency.logs import JobLog, read_log, schedule_of_log, sl
 from torch_slowpoke.efficiency.logs.fields import date_seconds, duration_seconds, node_count
 from torch_slowpoke.efficiency.logs.joblog import JobLogBuilder, RowError
 from torch_slowpoke.efficiency.logs.slurm import SACCT_FORMAT
+from torch_slowpoke.efficiency.rate import failure_rate
 
 HEADER = "JobIDRaw|Submit|Start|End|Elapsed|Timelimit|AllocNodes|State|FailedNode|NodeList|JobName"
 GOOD = (
@@ -538,3 +540,64 @@ def test_fields_alone() -> None:
     assert date_seconds("1970-01-02T00:00:01") == 86401.0
     with pytest.raises(RowError):
         date_seconds("2024-01-01T24:00:00")
+
+
+LINES = {
+    "slurm": "\n".join([HEADER, *(row(JobIDRaw=str(i)) for i in range(3))]),
+    "pbs": "\n".join([pbs(), pbs("R", Exit_status="-11", start="3")]),
+    "swf": "; MaxNodes: 4\n; MaxProcs: 8\n1 0 5 100 10 -1 -1 10 200 -1 1 -1 -1 -1 -1 -1 -1 -1\n",
+    "table": "n_nodes,requested_hours,actual_hours,n_jobs\n2,3,2,4\n5,6,6,7\n",
+}
+ODD_TEXTS = (
+    "", "²", "٣", "nan", "inf", "-1", "1e400", "9" * 5000, "|", '"', ";", "\x00", "\r", "\n",
+    "[1-", "=", "Unknown", "0001-01-01T00:00:00", "9999-12-31T23:59:59", "NODE_FAIL", "K", ",",
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.sampled_from(sorted(LINES)),
+    st.lists(
+        st.tuples(st.floats(0, 1), st.integers(0, 19), st.sampled_from(ODD_TEXTS)), max_size=6
+    ),
+)
+def test_a_log_with_anything_written_into_it_is_read_or_one_sentence(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, edits: list[tuple[float, int, str]]
+) -> None:
+    text = LINES[kind]
+    for at, length, new in edits:
+        i = int(at * len(text))
+        text = text[:i] + new + text[i + length :]
+    path = tmp_path_factory.getbasetemp() / "edited.txt"
+    path.write_text(text, encoding="utf-8")
+    try:
+        log = read_log(path)
+        schedule_of_log(log)
+        failure_rate(log)
+    except SlowpokeError as error:
+        assert "\n" not in str(error)
+
+
+def test_a_log_comes_through_a_pipe() -> None:
+    end, start = os.pipe()
+    if not Path(f"/dev/fd/{end}").exists():
+        pytest.skip("this system names no open files")
+    with os.fdopen(start, "w") as pipe:
+        pipe.write("n_nodes,hours\n4,2\n8,1\n")
+    try:
+        assert read_log(f"/dev/fd/{end}").n_nodes.tolist() == [4.0, 8.0]
+    finally:
+        os.close(end)
+
+
+def test_lines_longer_than_a_block_are_whole(tmp_path: Path) -> None:
+    name = "x" * 3_000_000
+    log = log_of(tmp_path, HEADER, row(JobName=name), row(JobIDRaw="8"))
+    assert (log.report.n_jobs, log.report.n_lines) == (2, 3)
+
+
+def test_columns_are_refused_where_they_mean_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("n_nodes,hours\n4,2\n")
+    with pytest.raises(SlowpokeError, match="for sacct logs"):
+        read_log(path, columns="a,b")

@@ -66,7 +66,7 @@ def test_host_lists() -> None:
     assert expand_hosts("r[1-2]n[1-2]") == ["r1n1", "r1n2", "r2n1", "r2n2"]
     assert expand_hosts("None assigned") == []
     assert expand_hosts("") == []
-    assert len(expand_hosts("n[1-999999999999]")) == 1_000_000
+    assert len(expand_hosts("n[1-999999999999]")) == 200_000
     assert expand_hosts("n[3-1]") == []
 
 

@@ -36,6 +36,12 @@ def test_a_size_that_could_be_misread_is_one_sentence(text: str) -> None:
         parse_bytes(text)
 
 
+@pytest.mark.parametrize("text", ["²h", "9" * 5000 + "-00:00:00", "٣h", "1e999h", "--1h"])
+def test_odd_digits_are_no_duration(text: str) -> None:
+    with pytest.raises(SlowpokeError, match="30min"):
+        parse_hours(text)
+
+
 @given(st.text(max_size=12))
 def test_any_text_is_a_quantity_or_one_sentence(text: str) -> None:
     for parse in (parse_bytes, parse_bandwidth, parse_hours, parse_rate):
