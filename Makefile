@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 2
-PYTEST := $(BIN)/pytest -q --no-header
+PYTEST := $(BIN)/pytest -q --no-header -r fE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
