@@ -6,11 +6,14 @@ import pytest
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.places import Core
+from slowpoke_tracer.baselines.catalogue import BASELINES
 from slowpoke_tracer.baselines.threshold import ThresholdDetector
 from slowpoke_tracer.checks import check_detector
 from slowpoke_tracer.detector import Context, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
 from slowpoke_tracer.paper import SlowpokeDetector
+from slowpoke_tracer.recorder import record
+from slowpoke_tracer.sample import sample_program, sample_trace
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.sloth import SlothDetector
 
@@ -92,3 +95,25 @@ def test_a_broken_rule_is_named(spoil: Callable[[Diagnosis, Evidence], object], 
 def test_a_detector_without_a_name_is_refused() -> None:
     with pytest.raises(SlowpokeError, match="has a name"):
         check_detector(Spoiled(twice, name=""))
+
+
+@pytest.mark.parametrize("left", ["computations", "messages", "nothing", "one of each"])
+def test_every_detector_bears_evidence_in_which_half_or_all_is_missing(left: str) -> None:
+    program = sample_program(n_batches=4)
+    trace = sample_trace(program)
+    n_compute = {"computations": None, "one of each": 1}.get(left, 0)
+    n_transfers = {"messages": None, "one of each": 1}.get(left, 0)
+    rest = replace(trace, compute=trace.compute[:n_compute],
+                   transfers=trace.transfers[:n_transfers])  # fmt: skip
+    profile = record(trace, program)
+    for make in (SlowpokeDetector, SlothDetector, *BASELINES.values()):
+        detector = make()
+        for evidence in (rest, record(rest, program)):
+            for known in (None, profile):
+                context = Context(program, program.chip, profile=known)
+                found = detector.detect(evidence, context)
+                assert len(found.ranked) + len(found.not_covered) == 16 + 24
+                covered = {suspect.place for suspect in found.ranked}
+                assert set(s.place for s in found.reported) <= covered
+                if detector.name != "random":
+                    assert not found.reported

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.places import Core, Link, Place
+from slowpoke_mapping.program import Program
 from slowpoke_tracer.commgraph import CommGraph, communication_graph
 from slowpoke_tracer.detect.cores import (
     CoreEvidence,
@@ -29,6 +30,7 @@ from slowpoke_tracer.detect.routes import path_matrix
 from slowpoke_tracer.detector import Context, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
 from slowpoke_tracer.failrank import FailRankSettings, failrank, softmax_within
+from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.suspects import covered_places, diagnosis_of
 
 
@@ -116,6 +118,17 @@ class SlowpokeDetector:
     def detect(self, evidence: Evidence, context: Context) -> Diagnosis:
         """Diagnose one run; neither twin nor profile is used."""
         return slowpoke_diagnosis(evidence, context, self.settings)
+
+    def storage_bytes(self, program: Program) -> float:
+        """Bytes on the core that keeps most: its sketch, in the default configuration."""
+        return sketch_bytes(program)
+
+
+def sketch_bytes(program: Program) -> float:
+    """Bytes of the sketch on the core whose sketch is largest, in the default configuration."""
+    config = SketchConfig()
+    nbytes = config.nbytes_per_core(config.patterns(program), program.chip.n_cores)
+    return float(np.max(nbytes))
 
 
 def slowpoke_diagnosis(

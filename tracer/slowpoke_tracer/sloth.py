@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.places import Core, Link, Place
+from slowpoke_mapping.program import Program
 from slowpoke_tracer.commgraph import CommGraph, communication_graph
 from slowpoke_tracer.detect.cores import StageRates, compare_with_nominal, stage_rates
 from slowpoke_tracer.detect.links import PathSystem, estimate
@@ -25,6 +26,7 @@ from slowpoke_tracer.detect.routes import path_matrix
 from slowpoke_tracer.detector import Context, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
 from slowpoke_tracer.failrank import FailRankSettings, failrank, softmax_within
+from slowpoke_tracer.paper import sketch_bytes
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.suspects import covered_places, diagnosis_of
 from slowpoke_tracer.trace import Trace
@@ -43,6 +45,8 @@ class SlothSettings:
             cycles make healthy cores suspects by rounding).
         link_ratio: A link is a candidate if its inverse bandwidth exceeds this multiple of the
             healthy run's; 5 (public pipeline). No 2x fault can pass it.
+        healthy_floor: Least healthy inverse bandwidth, as a share of the nominal; ours. Least
+            squares gives zeros where columns are alike, and any ratio to zero is large.
         weight_traffic: 0.1, weight_ratio: 0.6, weight_node: 0.3: the one link formula (public
             pipeline: 10, 60, 30 on scores in percent).
         node_sharpness: 200 (public pipeline).
@@ -58,6 +62,7 @@ class SlothSettings:
     candidate_probability: float = 0.9
     min_mean_cycles: float = 100.0
     link_ratio: float = 5.0
+    healthy_floor: float = 0.5
     weight_traffic: float = 0.1
     weight_ratio: float = 0.6
     weight_node: float = 0.3
@@ -78,6 +83,10 @@ class SlothDetector:
     def detect(self, evidence: Evidence, context: Context) -> Diagnosis:
         """Diagnose one run against the profile, else a twin's healthy replay, else the nominal."""
         return sloth_diagnosis(evidence, context, self.settings)
+
+    def storage_bytes(self, program: Program) -> float:
+        """Bytes on the core that keeps most: its sketch, in the default configuration."""
+        return sketch_bytes(program)
 
 
 def sloth_diagnosis(
@@ -103,7 +112,8 @@ def sloth_diagnosis(
 
     healthy, baseline, messages = _healthy_theta(evidence, context, seen)
     theta = _windows_theta(messages, chip)
-    ratio = theta / healthy
+    least = settings.healthy_floor / chip.link_bytes_per_cycle
+    ratio = theta / np.maximum(healthy, least)
     flagged = np.isfinite(ratio) & (ratio > settings.link_ratio)
     score = _link_scores(ratio, flagged, node_share, graph, chip, program.n_groups, settings)
     more = _links(score, ratio, flagged, np.isfinite(theta), messages, chip, settings)
@@ -207,8 +217,8 @@ def _windows_theta(seen: Observations, chip: ChipConfig) -> NDArray[np.float64]:
 def _healthy_theta(
     evidence: Evidence, context: Context, observed: Observations
 ) -> tuple[NDArray[np.float64], str, Observations]:
-    """(n_physical_links,) of a healthy run, at least a hundredth of nominal; what that was; and
-    the messages of the run in hand, recorded in the same way."""
+    """(n_physical_links,) of a healthy run, what that was, and the messages of the run in hand,
+    recorded in the same way."""
     program, chip = context.program, context.chip
     nominal = 1.0 / chip.link_bytes_per_cycle
     n_windows = observed.n_windows
@@ -232,8 +242,7 @@ def _healthy_theta(
     used = np.isfinite(theta).any(axis=0)
     healthy = np.full(theta.shape[1], nominal)
     healthy[used] = np.nanmedian(theta[:, used], axis=0)
-    # least squares gives zeros where columns are alike; a ratio to zero would say nothing
-    return np.maximum(healthy, 0.01 * nominal), what, observed.transfers
+    return healthy, what, observed.transfers
 
 
 def _link_scores(

@@ -52,26 +52,27 @@ class SpectrumDetector:
             _ratio_to_expected(events, profile, part) > self.slow for part in ("compute", "message")
         )
         which, link = events.crossings
-        n, n_windows = len(events.places), min(self.n_windows, events.n_windows)
-        column = np.concatenate([events.core, context.chip.n_cores + link])
-        failed = np.concatenate([core_fails, message_fails[which]])
-        weight = np.concatenate([events.compute.count, events.transfers.count[which]])
+        n_windows = min(self.n_windows, events.n_windows)
         of_window = np.arange(events.n_windows) * n_windows // events.n_windows
-        window = of_window[np.concatenate([events.compute.window, events.transfers.window[which]])]
+        n_cores, n = context.chip.n_cores, len(events.places)
+        compute, messages = events.compute, events.transfers
+        everything = np.arange(len(compute))
         value, covered = np.zeros(n), np.zeros(n, dtype=bool)
-        for this in range(n_windows):
-            rows = window == this
-            total = float(
-                (events.compute.count * core_fails)[of_window[events.compute.window] == this].sum()
-                + (events.transfers.count * message_fails)[
-                    of_window[events.transfers.window] == this
-                ].sum()
-            )
-            ef = np.bincount(column[rows], weight[rows] * failed[rows], n).astype(np.float64)
-            ep = np.bincount(column[rows], weight[rows] * ~failed[rows], n).astype(np.float64)
-            covered |= ef + ep > 0
-            if total >= self.min_failed:
-                value = np.maximum(value, coefficient(self.coefficient, ef, ep, total))
+        # computations and messages are two suites of tests: no computation covers a link
+        for seen, fails, test, place in (
+            (compute, core_fails, everything, events.core),
+            (messages, message_fails, which, n_cores + link),
+        ):
+            window = of_window[seen.window]
+            total = np.bincount(window, seen.count * fails, n_windows)
+            cell = window[test] * n + place
+            ef = np.bincount(cell, (seen.count * fails)[test], n_windows * n).astype(np.float64)
+            ep = np.bincount(cell, (seen.count * ~fails)[test], n_windows * n).astype(np.float64)
+            covered |= (ef + ep).reshape(n_windows, n).any(axis=0)
+            for this in np.flatnonzero(total >= self.min_failed):
+                part = slice(this * n, (this + 1) * n)
+                found = coefficient(self.coefficient, ef[part], ep[part], float(total[this]))
+                value = np.maximum(value, found)
         scores = {events.places[i]: float(value[i]) for i in np.flatnonzero(covered)}
         return scored_diagnosis(
             scores, self.threshold, scores, context.chip,
