@@ -12,7 +12,7 @@ positive rate.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,18 +173,19 @@ class _Run:
         while len(claims) < self.config.max_faults:
             accepted = [claim.fault for claim in claims]
             alarm = self._alarm(scans, {fault.place for fault in accepted})
-            if alarm is None:
+            share = self.config.least_gain
+            if alarm is None or (claims and alarm.window.score < share * claims[0].window.score):
                 break
-            fault, gain = self._confirm(alarm, scans, accepted, synthesis)
-            needed = self.config.least_gain * (claims[0].gain if claims else 0.0)
-            if fault.slowdown < self.config.least_slowdown or gain < max(needed, alarm.threshold):
+            fault, gain = self._confirm(alarm, scans, residuals, accepted, synthesis)
+            needed = max(share * claims[0].gain if claims else 0.0, alarm.threshold)
+            if fault.slowdown < self.config.least_slowdown or gain < needed:
                 break
             claims.append(Claim(fault, alarm.index, alarm.window, alarm.threshold, gain))
             if synthesis is None:
                 break
             scans = self._scan(residuals, synthesis.steady_effect([*accepted, fault]))
         left = margins(scans, self.prepared)
-        times = {window: self._times(window) for _, window in left.values()}
+        times = {window: self._shown_times(window) for _, window in left.values()}
         ranked, reported, healthy = suspects(left, claims, self.prepared, times, self._horizon)
         return Diagnosis(
             ranked=tuple(ranked),
@@ -237,6 +238,7 @@ class _Run:
         self,
         alarm: Alarm,
         scans: dict[str, list[Window]],
+        residuals: dict[str, NDArray[np.float64]],
         accepted: list[Fault],
         synthesis: Synthesis | None,
     ) -> tuple[Fault, float]:
@@ -248,19 +250,35 @@ class _Run:
         places = self.prepared.candidates.places
         family = self.prepared.candidates.family
         windows = scans[alarm.statistic]
-        rivals = [alarm.index]
-        if family[alarm.index] == NETWORK:
+        if family[alarm.index] == CORE:
+            slowdown = self._core_slowdown(alarm, residuals)
+            fault = replace(self._fault(places[alarm.index], alarm.window), slowdown=slowdown)
+            if synthesis is None:
+                return fault, alarm.window.score
+        else:
             order = np.argsort([-window.score for window in windows], kind="stable")
             rivals = [int(i) for i in order if family[i] == NETWORK][: self.config.n_hypotheses]
-        faults = [self._fault(places[i], windows[i]) for i in rivals]
-        if synthesis is None:
-            return faults[0], alarm.window.score
-        before = synthesis.misfit(accepted)
-        fitted = [synthesis.fit_slowdown(fault, accepted, (1.5,)) for fault in faults]
-        fault, _ = min(fitted, key=lambda pair: pair[1])
-        fault, _ = synthesis.fit_interval(fault, accepted, self._horizon, self._step)
-        fault, after = synthesis.fit_slowdown(fault, accepted, (1.2, 1.08))
-        return fault, before - after
+            faults = [self._fault(places[i], windows[i]) for i in rivals]
+            if synthesis is None:
+                return faults[0], alarm.window.score
+            fitted = [synthesis.fit_slowdown(fault, accepted, 1.5, 2) for fault in faults]
+            fault, _ = min(fitted, key=lambda pair: pair[1])
+        fault, _ = synthesis.fit_interval(fault, accepted, self._step)
+        fault, after = synthesis.fit_slowdown(fault, accepted, 1.15, 3)
+        return fault, synthesis.misfit(accepted) - after
+
+    def _core_slowdown(self, alarm: Alarm, residuals: dict[str, NDArray[np.float64]]) -> float:
+        """What busy time says directly: of whole cells the mean, of short faults the longest."""
+        n_groups = self.context.program.n_groups
+        patterns = self.prepared.candidates.share[:, alarm.index].indices
+        group = self.prepared.baseline.patterns.table["group"][patterns]
+        segment = np.arange(self.sketch.n_epochs)[None, :] * n_groups + group[:, None]
+        inside = (segment >= alarm.window.first) & (segment <= alarm.window.last)
+        mean = residuals["mean"][patterns][inside]
+        if alarm.statistic == "mean" and np.isfinite(mean).sum() > 1:
+            return float(np.exp(np.nanquantile(mean, 0.6)))
+        longest = residuals["max"][patterns][inside]
+        return float(np.exp(np.nanmax(longest))) if np.isfinite(longest).any() else 1.0
 
     def _synthesis(self, residual: NDArray[np.float64]) -> Synthesis | None:
         replayer = self.prepared.replayer
@@ -290,16 +308,22 @@ class _Run:
             start = float(self.sketch.epoch_start_cycles[epoch])
             end = float(self.sketch.epoch_end_cycles[epoch])
             result.append(start + (end - start) * float(shares[group + offset]))
-        first_epoch = int(np.flatnonzero(np.isfinite(self.sketch.epoch_start_cycles))[0])
-        if window.first == first_epoch * n_groups:
+        seen = np.flatnonzero(np.isfinite(self.sketch.epoch_start_cycles))
+        if window.first == seen[0] * n_groups:
             result[0] = 0.0
+        if window.last == (seen[-1] + 1) * n_groups - 1:
+            result[1] = math.inf
         return result[0], result[1]
+
+    def _shown_times(self, window: Window) -> tuple[float, float]:
+        start, end = self._times(window)
+        return start, min(end, self._horizon)
 
     def _fault(self, place: Place, window: Window) -> Fault:
         start, end = self._times(window)
         if not start < end:
-            start, end = 0.0, self._horizon
-        return Fault(place, window.slowdown, start, end)
+            start, end = 0.0, math.inf
+        return Fault(place, max(window.slowdown, 1.0), start, end)
 
     def _notes(self) -> tuple[str, ...]:
         notes = []

@@ -8,6 +8,7 @@ free of noise. The hypothesis that leaves the least unexplained is kept.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -109,48 +110,49 @@ class Synthesis:
         return float(np.nansum(loss + 0.5 * np.log(variance / base)))
 
     def fit_slowdown(
-        self, fault: Fault, accepted: Sequence[Fault], factors: Sequence[float] = (1.5, 1.25)
+        self, fault: Fault, accepted: Sequence[Fault], factor: float, most_steps: int
     ) -> tuple[Fault, float]:
-        """The fault with the slowdown that explains most, and its misfit; 3 to 6 replays.
+        """The fault with the slowdown that explains most, and its misfit.
 
-        The scan reads slowdowns too high where queues grow, so lower ones are tried first.
+        Steps of `factor`, at most `most_steps` each way; lower slowdowns first, because the scan
+        reads them too high where queues grow. Two to most_steps + 2 replays.
         """
         best, value = fault, self.misfit((*accepted, fault))
-        for factor in factors:
-            for direction in (1 / factor, factor):
-                while True:
-                    slowdown = min(max(best.slowdown * direction, LEAST_SLOWDOWN), MOST_SLOWDOWN)
-                    if slowdown == best.slowdown:
-                        break
-                    trial = dataclasses.replace(best, slowdown=slowdown)
-                    score = self.misfit((*accepted, trial))
-                    if score >= value:
-                        break
-                    best, value = trial, score
+        for direction in (1 / factor, factor):
+            for _ in range(most_steps):
+                slowdown = min(max(best.slowdown * direction, LEAST_SLOWDOWN), MOST_SLOWDOWN)
+                trial = dataclasses.replace(best, slowdown=slowdown)
+                score = self.misfit((*accepted, trial))
+                if score >= value:
+                    break
+                best, value = trial, score
+            if best is not fault:
+                break
         return best, value
 
     def fit_interval(
-        self, fault: Fault, accepted: Sequence[Fault], horizon_cycles: float, step_cycles: float
+        self, fault: Fault, accepted: Sequence[Fault], step_cycles: float
     ) -> tuple[Fault, float]:
         """The fault with the interval that explains most, and its misfit; up to 8 replays.
+
+        Edges move by half a step, then a quarter; an edge at the border of the run stays.
 
         Args:
             fault: Where to start.
             accepted: Faults that are there besides it.
-            horizon_cycles: End of the run.
-            step_cycles: First step of the interval's edges; halved once.
+            step_cycles: Length of a segment, to which the scan's edges are quantised.
         """
         best, value = fault, self.misfit((*accepted, fault))
-        for step in (step_cycles, step_cycles / 2):
-            for edge in ("start_cycles", "end_cycles"):
+        for edge in ("start_cycles", "end_cycles"):
+            if getattr(fault, edge) in (0.0, math.inf):
+                continue
+            for step in (step_cycles / 2, step_cycles / 4):
                 for shift in (-step, step):
-                    moved = getattr(best, edge) + shift
-                    start = moved if edge == "start_cycles" else best.start_cycles
-                    end = moved if edge == "end_cycles" else best.end_cycles
-                    start, end = max(start, 0.0), min(end, horizon_cycles)
-                    if not start < end or (start, end) == (best.start_cycles, best.end_cycles):
+                    changed = {edge: max(getattr(best, edge) + shift, 0.0)}
+                    start = changed.get("start_cycles", best.start_cycles)
+                    if not start < changed.get("end_cycles", best.end_cycles):
                         continue
-                    trial = dataclasses.replace(best, start_cycles=start, end_cycles=end)
+                    trial = dataclasses.replace(best, **changed)
                     score = self.misfit((*accepted, trial))
                     if score < value:
                         best, value = trial, score
