@@ -1,4 +1,4 @@
-"""What recording costs in bytes, as tables: `slowpoke record`, and one line for `slowpoke analyze`."""
+"""What recording costs in bytes: tables for `slowpoke record`, one line for `slowpoke analyze`."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def record_lines(sketch: Sketch) -> list[str]:
     if lost or data["evicted"] or data["saturated"]:
         lines.append(
             f"lost      {lost:,} records ({lost / max(data['records'], 1):.2%}), "
-            f"{data['patterns'] - data['patterns_kept']:,} patterns; {data['evicted']:,} evictions, "
-            f"{data['saturated']:,} saturated cells or counters"
+            f"{data['patterns'] - data['patterns_kept']:,} patterns; "
+            f"{data['evicted']:,} evictions, {data['saturated']:,} saturated cells or counters"
         )
     return lines
 

@@ -51,13 +51,16 @@ class Recorder:
         self._epoch_times = np.empty((config.n_epochs, 2))
         self._epoch_times[:] = np.inf, -np.inf
         self._raw = np.zeros((program.chip.n_cores, 2), np.int64)
-        self._n_clamped = np.zeros(1, np.int64)
+        self._odd = np.zeros(2, np.int64)  # durations below a cycle, records with one time only
         self._meta: TraceMeta | None = None
         self._keys, self._epochs, self._no_cell = np.zeros((3, _BUFFER), np.int64)
         self._starts, self._ends = np.zeros((2, _BUFFER))
 
     def add(self, block: Trace) -> None:
         """Fold a block in; its records must be in order of time. Cost grows with the records.
+
+        A record whose start or end is NaN (a probe before or after the instruction only) has no
+        duration: it is counted as raw and as untimed, and is in no cell.
 
         Raises:
             SlowpokeError: A record names an event that leaves none, a batch outside the run, a time
@@ -71,7 +74,7 @@ class Recorder:
                 block.compute, block.transfers, at, self.patterns.of_event,
                 self.patterns.port_of_event, self._recorder, self.program.n_batches,
                 2.0 * self.program.chip.clock_skew_cycles, self._epoch_times, self._raw,
-                self._n_clamped, self._keys, self._epochs, self._starts, self._ends,
+                self._odd, self._keys, self._epochs, self._starts, self._ends,
             )  # fmt: skip
             if state != _OK:
                 _refuse(state, block, at, self.program)
@@ -112,7 +115,8 @@ class Recorder:
             raw_records=self._raw.copy(),
             n_evicted=n_evicted,
             n_saturated=slots.n_saturated,
-            n_clamped=int(self._n_clamped[0]),
+            n_clamped=int(self._odd[0]),
+            n_untimed=int(self._odd[1]),
             reserved_nbytes_per_core=reserved,
             slot_nbytes=self.config.slot_nbytes,
             config=self.config,
@@ -156,9 +160,15 @@ def _sketch_of(
 
 
 @njit(cache=True, _nrt=False)
+def _known(start, end):  # type: ignore[no-untyped-def]
+    """When a record is made: its end, or its start where a probe read the clock before only."""
+    return start if np.isnan(end) else end
+
+
+@njit(cache=True, _nrt=False)
 def _next_records(  # type: ignore[no-untyped-def]
     compute, transfers, at, of_event, port_of_event, recorder_of_key, n_batches, skew,
-    epoch_times, raw, n_clamped, keys, epochs, starts, ends,
+    epoch_times, raw, odd, keys, epochs, starts, ends,
 ):  # fmt: skip
     """Move records from the two tables, merged by time, into the buffers until these are full.
 
@@ -170,7 +180,9 @@ def _next_records(  # type: ignore[no-untyped-def]
     state = _OK
     while n + 2 <= len(keys) and (i < len(compute) or j < len(transfers)):
         take_compute = i < len(compute) and (
-            j >= len(transfers) or compute[i].end_cycles <= transfers[j].eject_cycles
+            j >= len(transfers)
+            or _known(compute[i].start_cycles, compute[i].end_cycles)
+            <= _known(transfers[j].inject_cycles, transfers[j].eject_cycles)
         )
         if take_compute:
             row = compute[i]
@@ -181,11 +193,13 @@ def _next_records(  # type: ignore[no-untyped-def]
             event, batch = message.event, message.batch
             start, end, allowed = message.inject_cycles, message.eject_cycles, skew
             done = message.consume_cycles
+        timed = not (np.isnan(start) or np.isnan(end))
+        known = _known(start, end)
         if event < 0 or event >= len(of_event) or of_event[event] < 0:
             state = _UNKNOWN
         elif batch < 0 or batch >= n_batches:
             state = _BATCH
-        elif not (np.isfinite(start) and np.isfinite(end) and np.isfinite(done)):
+        elif not np.isfinite(known) or (timed and not (np.isfinite(start) and np.isfinite(done))):
             state = _NOT_FINITE
         elif end < start - allowed or done < end:
             state = _BACKWARDS
@@ -193,16 +207,19 @@ def _next_records(  # type: ignore[no-untyped-def]
             break
         key = of_event[event]
         epoch = n_epochs * batch // n_batches
-        keys[n], epochs[n], starts[n], ends[n] = key, epoch, start, end
-        n += 1
-        n_clamped[0] += end - start < MIN_DURATION_CYCLES
         raw[recorder_of_key[key], 0 if take_compute else 1] += 1
-        if not take_compute and port_of_event[event] >= 0:
+        if timed:
+            keys[n], epochs[n], starts[n], ends[n] = key, epoch, start, end
+            n += 1
+            odd[0] += end - start < MIN_DURATION_CYCLES
+        else:
+            odd[1] += 1
+        if not take_compute and port_of_event[event] >= 0 and np.isfinite(done - end):
             keys[n], epochs[n], starts[n], ends[n] = port_of_event[event], epoch, end, done
             n += 1
-            n_clamped[0] += done - end < MIN_DURATION_CYCLES
-        epoch_times[epoch, 0] = min(epoch_times[epoch, 0], start)
-        epoch_times[epoch, 1] = max(epoch_times[epoch, 1], done)
+            odd[0] += done - end < MIN_DURATION_CYCLES
+        epoch_times[epoch, 0] = min(epoch_times[epoch, 0], known if np.isnan(start) else start)
+        epoch_times[epoch, 1] = max(epoch_times[epoch, 1], known if np.isnan(done) else done)
         if take_compute:
             i += 1
         else:
@@ -215,10 +232,13 @@ def _refuse(state: int, block: Trace, at: NDArray[np.int64], program: Program) -
     """Say which record cannot be used, and why."""
     i, j = int(at[0]), int(at[1])
     # The compiled loop takes the earlier of the two; the same choice finds the record again.
-    use_compute = i < len(block.compute) and (
-        j >= len(block.transfers)
-        or block.compute["end_cycles"][i] <= block.transfers["eject_cycles"][j]
-    )
+    use_compute = i < len(block.compute)
+    if use_compute and j < len(block.transfers):
+        ours, theirs = block.compute[i], block.transfers[j]
+        use_compute = bool(
+            _known.py_func(ours["start_cycles"], ours["end_cycles"])
+            <= _known.py_func(theirs["inject_cycles"], theirs["eject_cycles"])
+        )
     row = block.compute[i] if use_compute else block.transfers[j]
     name = f"{'compute' if use_compute else 'transfer'} record {i if use_compute else j}"
     if state == _UNKNOWN:
@@ -232,7 +252,9 @@ def _refuse(state: int, block: Trace, at: NDArray[np.int64], program: Program) -
         )
     times = ", ".join(f"{n} = {row[n]:g}" for n in row.dtype.names or () if n.endswith("_cycles"))
     if state == _NOT_FINITE:
-        raise SlowpokeError(f"{name} has {times}: times are finite; drop unfinished records")
+        raise SlowpokeError(
+            f"{name} has {times}: times are finite, but for a start or end that no probe read"
+        )
     raise SlowpokeError(
         f"{name} runs backwards ({times}); order its times, or set clock_skew_cycles of the chip "
         "to the largest offset of its counters"

@@ -46,6 +46,7 @@ class Sketch:
         n_evicted: Entries that Stage-2 dropped.
         n_saturated: Cells and counters that reached the end of their range.
         n_clamped: Durations below one cycle that were taken as one.
+        n_untimed: Records without a duration, because a probe read the clock once only.
         reserved_nbytes_per_core: (n_cores,) bytes with every place of Stage-2 reserved; as
             `nbytes_per_core` in static mode.
         slot_nbytes: Bytes of one pattern.
@@ -74,6 +75,7 @@ class Sketch:
     n_evicted: int = 0
     n_saturated: int = 0
     n_clamped: int = 0
+    n_untimed: int = 0
     reserved_nbytes_per_core: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros(0, np.int64)
     )
