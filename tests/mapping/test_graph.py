@@ -134,7 +134,7 @@ def test_wrong_sizes_are_told_in_a_sentence() -> None:
         operator("a", box=(1, 0, 8, 8))
     with pytest.raises(SlowpokeError, match="negative"):
         operator("a", macs=-1)
-    with pytest.raises(SlowpokeError, match="dim is -1..3"):
+    with pytest.raises(SlowpokeError, match=r"dim is -1\.\.3"):
         DimWindow(4)
 
 

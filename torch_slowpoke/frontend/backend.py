@@ -126,7 +126,8 @@ def graph_of(
         unique: dict[int, int] = {}
         for i, (node, value) in enumerate(zip(nodes, example_inputs, strict=True)):
             if isinstance(value, torch.SymInt):
-                inputs.append(int(value.node.hint))
+                hint: Any = value.node.hint
+                inputs.append(int(hint))
                 continue
             inputs.append(faked(value, mode) if isinstance(value, torch.Tensor) else value)
             kind, path = origin(node)

@@ -171,7 +171,7 @@ def _decoding(model: nn.Module) -> nn.Module:
         )
         return output.logits if hasattr(output, "logits") else output[0]  # type: ignore[no-any-return]
 
-    model.forward = types.MethodType(forward, model)  # type: ignore[method-assign]
+    model.forward = types.MethodType(forward, model)
     return model
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ class Function(nn.Module):
         for name, module in modules.items():
             self.add_module(name, module)
 
-    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+    def forward(self, *inputs: torch.Tensor) -> Any:
         return self.function(self, *inputs)
 
 
@@ -225,7 +226,7 @@ def test_adaptive_pooling_needs_its_window(inputs: int, outputs: int) -> None:
     check(nn.AdaptiveAvgPool2d((outputs, 2)), randn(1, 2, inputs, 4))
 
 
-RESIZES = [
+RESIZES: list[dict[str, Any]] = [
     dict(size=(7, 3), mode="nearest"),
     dict(size=(7, 9), mode="nearest-exact"),
     dict(scale_factor=2, mode="bilinear"),
@@ -241,7 +242,7 @@ RESIZES = [
 
 
 @pytest.mark.parametrize("options", RESIZES, ids=lambda o: "-".join(map(str, o.values())))
-def test_interpolation_needs_its_neighbours(options: dict[str, object]) -> None:
+def test_interpolation_needs_its_neighbours(options: dict[str, Any]) -> None:
     check(Function(lambda m, x: F.interpolate(x, **options)), randn(1, 2, 5, 6))
 
 
@@ -249,26 +250,26 @@ def heads(x: torch.Tensor, n: int) -> torch.Tensor:
     return x.view(x.shape[0], x.shape[1], n, -1).transpose(1, 2)
 
 
-def self_attention(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def self_attention(m: Any, x: torch.Tensor) -> Any:
     q, k, v = m.qkv(x).chunk(3, dim=-1)
     y = F.scaled_dot_product_attention(heads(q, 2), heads(k, 2), heads(v, 2))
     return y.transpose(1, 2).reshape(x.shape)
 
 
-def grouped_attention(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def grouped_attention(m: Any, x: torch.Tensor) -> Any:
     q, k, v = heads(m.q(x), 4), heads(m.k(x), 2), heads(m.v(x), 2)
     k = k[:, :, None].expand(-1, -1, 2, -1, -1).reshape(q.shape)
     v = v[:, :, None].expand(-1, -1, 2, -1, -1).reshape(q.shape)
     return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
 
 
-def native_grouped_attention(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def native_grouped_attention(m: Any, x: torch.Tensor) -> Any:
     q, k, v = heads(m.q(x), 4), heads(m.k(x), 2), heads(m.v(x), 2)
     y = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
     return y.transpose(1, 2).flatten(2)
 
 
-def written_attention(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def written_attention(m: Any, x: torch.Tensor) -> Any:
     b, s, e = x.shape
     qkv = m.qkv(x).reshape(b, s, 3, 2, e // 2).permute(2, 0, 3, 1, 4)
     q, k, v = qkv[0], qkv[1], qkv[2]
@@ -276,14 +277,14 @@ def written_attention(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return m.out((weights @ v).transpose(1, 2).reshape(b, s, e))
 
 
-def rotary(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def rotary(m: Any, x: torch.Tensor) -> Any:
     q = heads(m.q(x), 2)
     half = q.shape[-1] // 2
     turned = torch.cat((-q[..., half:], q[..., :half]), dim=-1)
     return (q * 0.3 + turned * 0.7).transpose(1, 2).flatten(2)
 
 
-def windows(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def windows(m: Any, x: torch.Tensor) -> Any:
     b, h, w, c = x.shape
     y = x.view(b, h // 2, 2, w // 3, 3, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 6, c)
     y = m.fc(y)
@@ -291,39 +292,39 @@ def windows(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def shuffled(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def shuffled(m: Any, x: torch.Tensor) -> Any:
     b, c, h, w = x.shape
     y = m.conv(x).view(b, 2, c // 2, h, w).transpose(1, 2).contiguous().view(b, c, h, w)
     left, right = y.chunk(2, dim=1)
     return torch.cat((left, m.small(right)), dim=1)
 
 
-def squeeze_excite(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def squeeze_excite(m: Any, x: torch.Tensor) -> Any:
     y = m.conv(x)
     return y * torch.sigmoid(m.fc(y.mean((2, 3), keepdim=True)))
 
 
-def tokens_mixed(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def tokens_mixed(m: Any, x: torch.Tensor) -> Any:
     return x + m.mix(x.transpose(1, 2)).transpose(1, 2) + m.fc(x)
 
 
-def patches(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def patches(m: Any, x: torch.Tensor) -> Any:
     y = m.conv(x).flatten(2).transpose(1, 2)
     y = torch.cat([m.fc.bias.expand(x.shape[0], 1, -1), y], dim=1)
     return m.norm(m.fc(y))[:, 1:3]
 
 
-def merging(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def merging(m: Any, x: torch.Tensor) -> Any:
     parts = [x[:, i::2, j::2, :] for j in (0, 1) for i in (0, 1)]
     return m.fc(torch.cat(parts, -1))
 
 
-def padded(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def padded(m: Any, x: torch.Tensor) -> Any:
     y = F.pad(x, (1, 0, 2, 1))
     return m.conv(y[:, :, 1:, :-1])
 
 
-def sequence_first(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def sequence_first(m: Any, x: torch.Tensor) -> Any:
     y = x.transpose(0, 1)
     s, b, e = y.shape
     y = m.fc(y).reshape(s, b * 2, e // 2).transpose(0, 1)
@@ -331,17 +332,17 @@ def sequence_first(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return y.transpose(0, 1).reshape(s, b, e).transpose(0, 1)
 
 
-def frames_as_batch(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def frames_as_batch(m: Any, x: torch.Tensor) -> Any:
     b, t, c, h, w = x.shape
     y = m.conv(x.reshape(b * t, c, h, w))
     return y.reshape(b, t, -1).mean(1)
 
 
-def unfolded(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def unfolded(m: Any, x: torch.Tensor) -> Any:
     return m.fc(x.unfold(2, 3, 2).flatten(2))
 
 
-def hand_written_norm(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def hand_written_norm(m: Any, x: torch.Tensor) -> Any:
     y = m.f(x)
     y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)
     return m.g(m.scale.weight[0] * y)
@@ -400,8 +401,9 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         (1, 3, 4)),
     "rotary": (lambda: Function(rotary, q=nn.Linear(3, 8)), (1, 3, 3)),
     "windows": (lambda: Function(windows, fc=nn.Linear(2, 2)), (1, 4, 6, 2)),
-    "shuffled": (lambda: Function(shuffled, conv=nn.Conv2d(4, 4, 1), small=nn.Conv2d(2, 3, 3, 1, 1)),
-                 (1, 4, 4, 3)),
+    "shuffled": (
+        lambda: Function(shuffled, conv=nn.Conv2d(4, 4, 1), small=nn.Conv2d(2, 3, 3, 1, 1)),
+        (1, 4, 4, 3)),
     "squeeze and excite": (
         lambda: Function(squeeze_excite, conv=nn.Conv2d(2, 3, 1), fc=nn.Conv2d(3, 3, 1)),
         (1, 2, 3, 3)),
@@ -473,13 +475,13 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }  # fmt: skip
 
 
-def written_part(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def written_part(m: Any, x: torch.Tensor) -> Any:
     y = torch.zeros_like(x)
     y[:, 1:3] = m.f(x)[:, 0:2]
     return y + x
 
 
-def changed_view(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def changed_view(m: Any, x: torch.Tensor) -> Any:
     y = m.f(x)
     part = y[:, 1:]
     part.mul_(x[:, :-1])
@@ -546,7 +548,7 @@ def test_random_chains_of_views_never_lose_an_element(data: st.DataObject) -> No
     last = shape[-1]
     fc = nn.Linear(last, 2)
 
-    def chain(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    def chain(m: Any, x: torch.Tensor) -> Any:
         x = m.conv(x)
         for name, values in plan:
             if name == "permute":

@@ -27,7 +27,7 @@ def window_need(dim: int, kernel: int, stride: int, padding: int, dilation: int)
 
 
 def transposed_need(dim: int, kernel: int, stride: int, padding: int, dilation: int) -> Need:
-    """Inputs i with o = i * stride - padding + dilation * k for some k: (o + p - reach) / s ... ."""
+    """Inputs i with o = i * stride - padding + dilation * k for some tap k."""
     reach = dilation * (kernel - 1)
     return Need(
         dim,

@@ -14,7 +14,7 @@ from torch_slowpoke.frontend.view import FREE, Part, View, by_rank, laid_out, pa
 
 
 def broadcast_needs(view: View, n: int) -> list[Need]:
-    """Each dimension needs its own index in an output of rank `n`; broadcast ones their only one."""
+    """Each dimension needs its own index in an output of rank `n`."""
     shift = n - len(view.dims)
     return [Need(i + shift) for i in range(len(view.dims))]
 

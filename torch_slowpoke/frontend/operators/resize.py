@@ -57,7 +57,7 @@ def _scaled(dim: int, ratio: Fraction, low: int, high: int) -> Need:
 
 
 def _ratios(call: Call, before: tuple[int, ...], after: tuple[int, ...]) -> list[Fraction]:
-    """Input pixels per output pixel: by the sizes, or by the scale factors where torch uses them."""
+    """Input pixels per output pixel: by the sizes, or by scale factors where given."""
     factors = call.arg("scale_factors")
     if not factors:
         factors = [call.arg(f"scales_{axis}") for axis in "dhw"[-len(before) :]]
