@@ -22,7 +22,16 @@ def run(capsys: Capture, *words: str) -> tuple[int, str, str]:
 def test_without_a_command_the_help_is_shown(capsys: Capture) -> None:
     code, out, err = run(capsys)
     assert (code, err) == (0, "")
-    for command in ("analyze", "models", "chips", "simulate", "efficiency"):
+    for command in (
+        "analyze",
+        "models",
+        "chips",
+        "graph",
+        "map",
+        "simulate",
+        "record",
+        "efficiency",
+    ):
         assert f"\n  {command} " in out
     assert run(capsys, "--help") == (0, out, "")
 
@@ -70,6 +79,9 @@ def test_help_imports_nothing_heavy() -> None:
         ("analyze x --plot picture.bmp", "must end in .png, .svg, .pdf"),
         ("simulate x --plot picture.bmp", "must end in .png, .svg, .pdf"),
         ("simulate x --trace no/such/folder/x", "there is no folder"),
+        ("map x --objective speed", "objective 'speed'"),
+        ("map x --residency none", "choose streamed or resident"),
+        ("record x --mode tree", "sketch mode 'tree': static or hash"),
         ("chips abacus", "'abacus' is neither a preset"),
         ("models no*such?name", "`slowpoke models` lists all"),
         ("analyze resnet5", "resnet50"),

@@ -111,3 +111,27 @@ def test_graph_shows_the_model_as_table_json_and_dot(tmp_path: Path) -> None:
     assert "MAC" in text
     assert data["macs"] == sum(operator["macs"] for operator in data["operators"]) > 0
     assert (tmp_path / "g.dot").read_text().startswith("digraph")
+
+
+def test_a_mapping_that_was_written_is_the_one_that_is_analysed(tmp_path: Path) -> None:
+    path = tmp_path / "map.json"
+    text = printed("map", "binary_tree", "--mesh", "2x2", "--json", str(path))
+    written = json.loads(path.read_text())
+    assert written["byte_hops"] > 0 and written["dram_bytes"] > 0
+    assert len(written["groups"]) == written["n_groups"] == len(written["estimates"])
+    assert f"{written['n_groups']} layer groups" in text
+    words = ["analyze", *LINE, "--json", "-"]
+    again = json.loads(printed(*words, "--mapping", str(path)))
+    assert again == json.loads(printed(*words))
+
+
+def test_record_counts_the_bytes_of_both_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    text = printed(
+        "record", "binary_tree", "--mesh", "2x2", "--inferences", "4", "--json", str(path)
+    )
+    data = json.loads(path.read_text())
+    assert "comm" in text and "comp" in text
+    assert data["raw_bytes"] == 32 * data["records"]
+    entries = sum(part["entry_bytes"] for part in data["parts"].values())
+    assert entries + data["fixed_bytes"] == data["sketch_bytes"]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from torch_slowpoke import __version__
-from torch_slowpoke.cli import analyze, catalogue, stages
+from torch_slowpoke.cli import analyze, catalogue, mapping, stages
 from torch_slowpoke.cli.forward import forward
 
 app = typer.Typer(
@@ -38,7 +38,9 @@ app.command("analyze")(analyze.analyze)
 app.command("models")(catalogue.models)
 app.command("chips")(catalogue.chips)
 app.command("graph")(stages.graph)
+app.command("map")(mapping.map_)
 app.command("simulate")(stages.simulate)
+app.command("record")(stages.record)
 forward(
     app,
     "efficiency",

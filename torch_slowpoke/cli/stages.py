@@ -113,3 +113,46 @@ def simulate(
         save_figure(run_figure(on, timing, faults=result.faults, title=title), plot)
     if trace is not None and result.trace is not None:
         result.trace.save(trace)
+
+
+def record(
+    model: o.Model,
+    mesh: o.Mesh = None,
+    topology: o.Topology = None,
+    chip: o.Chip = None,
+    fault: o.Faults = None,
+    noise: o.Noise = "released",
+    inferences: o.Inferences = 16,
+    batch: o.Batch = None,
+    probes: o.Probes = "full",
+    mode: Annotated[
+        str, typer.Option("--mode", help="static (a slot a pattern) or hash (Algorithm 1).")
+    ] = "static",
+    epochs: Annotated[int, typer.Option("--epochs", help="Cells of a pattern.", min=1)] = 8,
+    seed: o.Seed = 0,
+    json: o.Json = None,
+) -> None:
+    """Say what the recorder keeps of a run, in counted bytes."""
+    check_outputs(json=json)
+    from rich.console import Console
+
+    from slowpoke_mapping.lowering import lower
+    from slowpoke_sim.machine import simulate as streamed
+    from slowpoke_tracer.probes import instrument
+    from slowpoke_tracer.recorder import Recorder, SketchConfig
+    from torch_slowpoke.report.record_table import record_dict, record_lines, record_table
+
+    config = SketchConfig(mode=mode, n_epochs=epochs)  # type: ignore[arg-type]  # it checks
+    with progress_bar() as progress:
+        mapping = mapped(model, mesh, topology, chip, batch, seed, progress)
+        program = instrument(lower(mapping, inferences=inferences), probes, config)
+        progress("simulate", 2, 3)
+        recorder = Recorder(program, config)
+        sketch = streamed(program, fault or (), noise, seed, sink=recorder)
+    if json != STANDARD_OUTPUT:
+        print(f"{program} on {program.chip.network}")
+        Console().print(record_table(sketch))
+        for line in record_lines(sketch):
+            print(line)
+    if json is not None:
+        write_json({"schema": 1, "model": program.model, **record_dict(sketch)}, json)

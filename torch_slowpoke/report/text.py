@@ -9,6 +9,7 @@ import numpy as np
 
 from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.places import Link
+from torch_slowpoke.report.record_table import record_line
 
 if TYPE_CHECKING:
     from slowpoke_sim.timing import Timing
@@ -46,12 +47,7 @@ def _lines(analysis: Analysis) -> Iterator[str]:
         f"mapping   {len(analysis.mapping.groups)} layer groups, "
         f"{analysis.program.n_tasks} tasks a batch unit"
     )
-    sketch = analysis.sketch
-    yield (
-        f"sketch    {_kib(int(sketch.nbytes_per_core.max(initial=0)))} on the fullest core, "
-        f"{_kib(sketch.nbytes)} in all for {_count(analysis.trace.n_records)} records "
-        f"({_kib(analysis.trace.raw_nbytes)} raw)"
-    )
+    yield f"sketch    {record_line(analysis.sketch)}"
     yield f"probes    {100 * analysis.overhead:.2f}% slower than without"
     yield f"method    {diagnosis.method}"
     runners_up = [
@@ -91,10 +87,6 @@ def busiest_text(timing: Timing, chip: ChipConfig) -> str:
 
 def _ms(cycles: float, clock_hz: float) -> str:
     return f"{1e3 * cycles / clock_hz:.3f} ms"
-
-
-def _kib(nbytes: int) -> str:
-    return f"{nbytes / 1024:,.1f} KiB"
 
 
 def _count(number: int) -> str:
