@@ -455,12 +455,12 @@ def failslow(
     loss = fleet_loss(read.schedule, failstop, slow, found, period_hours=period_hours)
     cases = (loss.none, loss.detector, loss.perfect)
     lines = [
-        f"without slowness  efficiency {failstop.efficiency:.6f}",
+        f"{'without slowness':24} efficiency {failstop.efficiency:.6f}",
         *(
-            f"{label:17} efficiency {c.efficiency:.6f}, {100 * c.slow_share:.3f} % of usage slow, "
+            f"{label:24} efficiency {c.efficiency:.6f}, {100 * c.slow_share:.3f} % of usage slow, "
             f"{c.lost_node_hours:,.0f} node-hours lost"
             for label, c in zip(
-                ("nobody looks", loss.detector_name[:17], "perfect"), cases, strict=True
+                ("nobody looks", loss.detector_name[:24], "perfect"), cases, strict=True
             )
         ),
         f"the detector saves {loss.saved_node_hours:,.0f} node-hours and drains "
