@@ -9,7 +9,7 @@ from slowpoke_mapping.places import Core
 from slowpoke_tracer.baselines.catalogue import BASELINES
 from slowpoke_tracer.baselines.threshold import ThresholdDetector
 from slowpoke_tracer.checks import check_detector
-from slowpoke_tracer.detector import Context, Evidence
+from slowpoke_tracer.detector import Context, Detector, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
 from slowpoke_tracer.paper import SlowpokeDetector
 from slowpoke_tracer.recorder import record
@@ -106,8 +106,8 @@ def test_every_detector_bears_evidence_in_which_half_or_all_is_missing(left: str
     rest = replace(trace, compute=trace.compute[:n_compute],
                    transfers=trace.transfers[:n_transfers])  # fmt: skip
     profile = record(trace, program)
-    for make in (SlowpokeDetector, SlothDetector, *BASELINES.values()):
-        detector = make()
+    detectors: list[Detector] = [SlowpokeDetector(), SlothDetector()]
+    for detector in [*detectors, *(make() for make in BASELINES.values())]:
         for evidence in (rest, record(rest, program)):
             for known in (None, profile):
                 context = Context(program, program.chip, profile=known)

@@ -24,7 +24,9 @@ PROGRAM = sample_program(chip("default"), n_batches=16)
 
 @lru_cache
 def traced(fault: str, seed: int = 3) -> Trace:
-    return simulate(PROGRAM, [parse_fault(fault)] if fault else [], noise="released", seed=seed)
+    faults = [parse_fault(fault)] if fault else []
+    trace: Trace = simulate(PROGRAM, faults, noise="released", seed=seed)
+    return trace
 
 
 def reported(

@@ -1,12 +1,15 @@
 from functools import lru_cache
 
+import numpy as np
 import pytest
+from scipy.special import erf
 
 from slowpoke_mapping.faults import parse_fault
 from slowpoke_mapping.places import Core, parse_place
 from slowpoke_tracer.detector import Context
 from slowpoke_tracer.diagnosis import Diagnosis, Verdict
-from slowpoke_tracer.paper import SlowpokeSettings, slowpoke_diagnosis
+from slowpoke_tracer.failrank import FailRankSettings
+from slowpoke_tracer.paper import SlowpokeDetector, SlowpokeSettings, slowpoke_diagnosis
 from slowpoke_tracer.recorder import record
 from slowpoke_tracer.sample import sample_program, sample_trace
 from slowpoke_tracer.trace import Trace
@@ -61,6 +64,19 @@ def test_a_short_fault_is_placed_in_time() -> None:
     # to within the epochs it touches
     assert start - healthy / 8 <= suspect.start_cycles <= start + healthy / 16
     assert suspect.end_cycles >= end
+
+
+def test_the_bytes_of_a_core_are_those_of_its_sketch() -> None:
+    sketch = record(traced((), 1), PROGRAM)
+    assert SlowpokeDetector().storage_bytes(PROGRAM) == sketch.nbytes_per_core.max()
+
+
+def test_without_failrank_the_scores_are_what_detection_measured() -> None:
+    none = SlowpokeSettings(failrank=FailRankSettings(damping=0.0, link_updates=0))
+    core = diagnose("core:5@10x", settings=none).ranked[0]
+    # 8 peers, one of them slow: z = sqrt(7)
+    assert core.score == pytest.approx(erf(np.sqrt(3.5)), abs=1e-3)
+    assert core.place == Core(5)
 
 
 def test_over_the_whole_level_the_busiest_link_hides_what_was_measured() -> None:
