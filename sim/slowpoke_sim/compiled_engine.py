@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_sim.phase import Components, Phase
 from slowpoke_sim.plan import Plan
-from slowpoke_sim.queues import FREE, FULL, LEFT, State
+from slowpoke_sim.queues import FREE, FULL, HEAD, LAST, LEFT, WAITING, State
 from slowpoke_sim.service import Out, Slow, Where, run_loop
 from slowpoke_sim.speeds import Speeds
 
@@ -69,11 +69,7 @@ class CompiledEngine:
             hop_cycles=np.zeros(n_hops if hop_cycles else 0),
             windows=trial.windows,
             levels=trial.levels,
-            busy=trial.busy_cycles,
-            held=trial.held_cycles,
-            blocked=trial.blocked_cycles,
-            bytes=trial.bytes,
-            n_services=trial.n_services,
+            sums=trial.sums,
             exposure=trial.exposure,
         )
         slow = Slow(
@@ -95,30 +91,19 @@ class CompiledEngine:
 
     def _state(self, n_instances: int, n_events: int, n_seen: int, start_cycles: float) -> State:
         n, n_servers = self._n_entries, self._plan.n_servers
-        counts = np.zeros(4, dtype=np.int64)
+        counts = np.zeros(8, dtype=np.int64)
         counts[FREE] = n
+        servers = np.zeros((n_servers, 8), dtype=np.int64)
+        servers[:, [HEAD, LAST, WAITING]] = -1
         return State(
             counts=counts,
             heap_time=np.empty(self._n_heap),
-            heap_key=np.empty(self._n_heap, dtype=np.int64),
             heap_item=np.empty(self._n_heap, dtype=np.int64),
             free=np.arange(n - 1, -1, -1, dtype=np.int64),
-            e_task=np.empty(n, dtype=np.int64),
-            e_unit=np.empty(n, dtype=np.int64),
-            e_hop=np.empty(n, dtype=np.int64),
-            e_packet=np.empty(n, dtype=np.int64),
-            e_arrival=np.empty(n),
-            e_tail=np.empty(n),
-            e_slot=np.empty(n, dtype=np.int64),
-            e_next=np.empty(n, dtype=np.int64),
-            e_prev=np.empty(n, dtype=np.int64),
-            head=np.full(n_servers, -1, dtype=np.int64),
-            last=np.full(n_servers, -1, dtype=np.int64),
+            entry=np.empty((n, 8), dtype=np.int64),
+            entry_time=np.empty((n, 2)),
+            server=servers,
             free_at=np.full(n_servers, start_cycles),
-            pending=np.zeros(n_servers, dtype=np.bool_),
-            cursor=np.zeros(n_servers, dtype=np.int64),
-            used=np.zeros(n_servers, dtype=np.int64),
-            waiting=np.full(n_servers, -1, dtype=np.int64),
             remaining=np.zeros(n_instances, dtype=np.int64),
             packets_left=np.zeros(n_events, dtype=np.int64),
             seen=np.zeros(n_seen, dtype=np.uint8),

@@ -16,6 +16,12 @@ from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.program import Program, TaskKind
 
+SERVER, CHILD, N_CHILDREN, EVENT, TRAIN, INDEX, FIRST_EVENT, LAST_EVENT = range(8)
+"""Columns of a hop: its server; first next hop and how many (they follow each other); the event it
+completes, or -1; ROOT, AFTER_PORT or 0; its index within the task."""
+ROOT, AFTER_PORT = 2, 1
+"""Where all packets of a message arrive at once: at its first channel, behind a read's port."""
+
 
 @dataclass(frozen=True, eq=False)
 class Hops:
@@ -25,24 +31,27 @@ class Hops:
         offsets: (n_tasks + 1,) hops of task t are [offsets[t], offsets[t + 1]).
         n_roots: (n_tasks,) how many of them have no parent: 1, or one a destination without
             multicast.
-        server: (n_hops,) channel, or n_channels + port.
+        table: (n_hops, 8) one cache line a hop; columns SERVER to LAST_EVENT below.
         parent: (n_hops,) hop before it, or -1.
-        event: (n_hops,) event that the hop completes, or -1.
-        child_offsets: (n_hops + 1,) next hops of hop h are children[child_offsets[h]:...].
-        children: Hop ids.
-        event_offsets: (n_hops + 1,) the events that a hop lies on the way to.
-        events: Event ids.
+        events: Event ids; those that hop h lies on the way to are
+            events[table[h, FIRST_EVENT] : table[h, LAST_EVENT]].
     """
 
     offsets: NDArray[np.int64]
     n_roots: NDArray[np.int32]
-    server: NDArray[np.int32]
+    table: NDArray[np.int64]
     parent: NDArray[np.int64]
-    event: NDArray[np.int64]
-    child_offsets: NDArray[np.int64]
-    children: NDArray[np.int64]
-    event_offsets: NDArray[np.int64]
     events: NDArray[np.int64]
+
+    @property
+    def server(self) -> NDArray[np.int64]:
+        """(n_hops,) channel, or n_channels + port."""
+        return self.table[:, SERVER]
+
+    @property
+    def event_offsets(self) -> NDArray[np.int64]:
+        """(n_hops + 1,) the events that hop h lies on the way to are events[offsets[h]:...]."""
+        return np.append(self.table[:, FIRST_EVENT], len(self.events))
 
     @staticmethod
     def of_program(program: Program) -> Hops:
@@ -108,19 +117,26 @@ def _sorted(
     parent = np.where(parent >= 0, rank[parent], -1) if n_hops else parent
     event = np.full(n_hops, -1, dtype=np.int64)
     event[rank[last]] = path_event
-    inner = np.flatnonzero(parent >= 0)
-    child_offsets, by_parent = _csr(parent[inner], n_hops)
     visited = rank[_concatenate([hop for hop, _ in visits])] if n_hops else np.zeros(0, np.int64)
     event_offsets, by_hop = _csr(visited, n_hops)
+    offsets = np.searchsorted(task, np.arange(program.n_tasks + 1)).astype(np.int64)
+    inner = parent >= 0
+    table = np.zeros((n_hops, 8), dtype=np.int64)
+    table[:, SERVER] = server
+    # within a level hops are sorted by parent, so the next hops of one follow each other
+    of_parent = np.flatnonzero(inner)
+    table[parent[of_parent[::-1]], CHILD] = of_parent[::-1]
+    table[:, N_CHILDREN] = np.bincount(parent[inner], minlength=n_hops)
+    table[:, EVENT] = event
+    table[~inner, TRAIN] = ROOT
+    table[inner, TRAIN] = np.where(server[parent[inner]] >= program.chip.n_channels, AFTER_PORT, 0)
+    table[:, INDEX] = np.arange(n_hops) - offsets[task]
+    table[:, FIRST_EVENT], table[:, LAST_EVENT] = event_offsets[:-1], event_offsets[1:]
     return Hops(
-        offsets=np.searchsorted(task, np.arange(program.n_tasks + 1)).astype(np.int64),
-        n_roots=np.bincount(task[level == 0], minlength=program.n_tasks).astype(np.int32),
-        server=server.astype(np.int32),
+        offsets=offsets,
+        n_roots=np.bincount(task[~inner], minlength=program.n_tasks).astype(np.int32),
+        table=table,
         parent=parent,
-        event=event,
-        child_offsets=child_offsets,
-        children=inner[by_parent],
-        event_offsets=event_offsets,
         events=_concatenate([events for _, events in visits])[by_hop],
     )
 

@@ -1,8 +1,8 @@
-"""How the engine's loop is compiled: cached on disk, and without reference counting.
+"""How the engine's loop is compiled: cached on disk, inlined, and without reference counting.
 
 Nothing in the loop allocates, yet numba counts references to each of the many arrays of a
-NamedTuple at every call that is not inlined. Without it ResNet-50 on 4x4 runs in 0.32 s in place
-of 3.4 s.
+NamedTuple at every call that is not inlined, and such a call copies hundreds of words. ResNet-50 on
+4x4 takes 1.8 s with counting, 0.30 s without, 0.14 s inlined as well.
 """
 
 from __future__ import annotations
@@ -14,10 +14,17 @@ from numba import njit
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_OPTIONS: dict[str, Any] = {"cache": True, "_nrt": False}
+_LOOP: dict[str, Any] = {"cache": True, "_nrt": False, "error_model": "numpy"}
+_HOT: dict[str, Any] = {**_LOOP, "forceinline": True}
 
 
 def hot(function: Function) -> Function:
-    """Compile a function that allocates nothing and returns no array."""
-    compiled: Function = njit(**_OPTIONS)(function)
+    """Compile a part of the loop that allocates nothing and returns no array."""
+    compiled: Function = njit(**_HOT)(function)
+    return compiled
+
+
+def loop(function: Function) -> Function:
+    """Compile the loop itself: it allocates nothing, returns no array and divides by no zero."""
+    compiled: Function = njit(**_LOOP)(function)
     return compiled

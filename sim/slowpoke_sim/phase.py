@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+BUSY, HELD, BLOCKED, BYTES, SERVICES = range(5)
+"""Columns of Components.sums."""
+
 
 @dataclass(eq=False)
 class Components:
@@ -14,22 +17,16 @@ class Components:
 
     Attributes:
         windows, levels: (n_servers,) state of the drift (`draws.drift_factor`).
-        busy_cycles: (n_servers,) own service time.
-        held_cycles: (n_servers,) time from grant to release.
-        blocked_cycles: (n_servers,) part of it spent waiting for room in the next input buffer.
-        bytes: (n_servers,) bytes served; MAC equivalents for cores.
-        n_services: (n_servers,) packets, port messages or tasks served.
+        sums: (n_servers, 8) BUSY: own service time in cycles. HELD: from grant to release. BLOCKED:
+            part of it spent waiting for room in the next input buffer. BYTES: bytes served (MAC
+            equivalents for cores). SERVICES: packets, port messages or tasks served.
         exposure: (n_faults,) services that overlap the fault: messages on a channel or port, tasks
             on a core.
     """
 
     windows: NDArray[np.int64]
     levels: NDArray[np.float64]
-    busy_cycles: NDArray[np.float64]
-    held_cycles: NDArray[np.float64]
-    blocked_cycles: NDArray[np.float64]
-    bytes: NDArray[np.float64]
-    n_services: NDArray[np.int64]
+    sums: NDArray[np.float64]
     exposure: NDArray[np.int64]
 
     @staticmethod
@@ -38,11 +35,7 @@ class Components:
         return Components(
             windows=np.full(n_servers, -1, dtype=np.int64),
             levels=np.zeros(n_servers),
-            busy_cycles=np.zeros(n_servers),
-            held_cycles=np.zeros(n_servers),
-            blocked_cycles=np.zeros(n_servers),
-            bytes=np.zeros(n_servers),
-            n_services=np.zeros(n_servers, dtype=np.int64),
+            sums=np.zeros((n_servers, 8)),
             exposure=np.zeros(n_faults, dtype=np.int64),
         )
 

@@ -27,8 +27,7 @@ class Arrays(NamedTuple):
         event_offsets, event_task: Events of a task, task of an event.
         dep_offsets, dep_events, dep_lags: What a task waits for.
         rev_offsets, rev_tasks, rev_lags: Who waits for an event.
-        hop_offsets, n_roots, hop_server, hop_event, hop_parent, child_offsets, children: See Hops.
-        hop_event_offsets, hop_events: Events that a hop lies on the way to.
+        hop_offsets, n_roots, hops, hop_events: See Hops.
         server_speed: Bytes per cycle of a channel or port, MACs per cycle of a core (its own
             lasting speed included).
         core_table, link_table: Factors of noise (`draws.factor_at`), empty for none.
@@ -52,12 +51,7 @@ class Arrays(NamedTuple):
     rev_lags: NDArray[np.int32]
     hop_offsets: NDArray[np.int64]
     n_roots: NDArray[np.int32]
-    hop_server: NDArray[np.int32]
-    hop_event: NDArray[np.int64]
-    hop_parent: NDArray[np.int64]
-    child_offsets: NDArray[np.int64]
-    children: NDArray[np.int64]
-    hop_event_offsets: NDArray[np.int64]
+    hops: NDArray[np.int64]
     hop_events: NDArray[np.int64]
     server_speed: NDArray[np.float64]
     core_table: NDArray[np.float64]
@@ -159,12 +153,7 @@ class Plan:
             rev_lags=program.dep_lags[by_event],
             hop_offsets=hops.offsets,
             n_roots=hops.n_roots,
-            hop_server=hops.server,
-            hop_event=hops.event,
-            hop_parent=hops.parent,
-            child_offsets=hops.child_offsets,
-            children=hops.children,
-            hop_event_offsets=hops.event_offsets,
+            hops=hops.table,
             hop_events=hops.events,
             server_speed=speed,
             core_table=noise.core_table(),

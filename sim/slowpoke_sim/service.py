@@ -14,11 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slowpoke_sim import hops as h
 from slowpoke_sim import queues as q
 from slowpoke_sim.draws import draw, drift_factor, instance_key
-from slowpoke_sim.jit import hot
+from slowpoke_sim.jit import hot, loop
+from slowpoke_sim.phase import BLOCKED, BUSY, BYTES, HELD, SERVICES
 from slowpoke_sim.plan import Arrays, Constants
-from slowpoke_sim.queues import State, dequeue, drop_top, enqueue, free_entry, new_entry, push, wake
+from slowpoke_sim.queues import State
 from slowpoke_sim.speeds import finish_time, overlaps
 
 _COMPUTE, _PROBE, _WRITE = 0, 4, 3
@@ -33,11 +35,7 @@ class Out(NamedTuple):
     hop_cycles: NDArray[np.float64]
     windows: NDArray[np.int64]
     levels: NDArray[np.float64]
-    busy: NDArray[np.float64]
-    held: NDArray[np.float64]
-    blocked: NDArray[np.float64]
-    bytes: NDArray[np.float64]
-    n_services: NDArray[np.int64]
+    sums: NDArray[np.float64]
     exposure: NDArray[np.int64]
 
 
@@ -68,27 +66,24 @@ class Where(NamedTuple):
 
 
 @hot
-def _tie(task: int, unit: int, n_units: int) -> int:
-    return (task * n_units + unit) << 8
-
-
-@hot
 def _happen(st: State, w: Where, event: int, unit: int, time: float) -> None:
-    item = (event - w.event0) * w.n_units + unit
-    push(st, time, item << 8, (item << 3) | q.HAPPEN)
+    q.push(st, time, (((event - w.event0) * w.n_units + unit) << 2) | q.HAPPEN)
 
 
 @hot
 def _ready(a: Arrays, c: Constants, st: State, w: Where, task: int, unit: int, now: float) -> None:
     """All that a task waits for has happened: it asks for its core or its first channel."""
+    key = int(np.int64(instance_key(c.task_key, w.batch, a.noise_id[task], unit)))
     if a.kind[task] == _COMPUTE or a.kind[task] == _PROBE:
-        entry = new_entry(st, task, unit, -1, 0, now, now, -1)
-        enqueue(st, c.n_channels + c.n_ports + a.core[task], entry, now)
+        server = c.n_channels + c.n_ports + a.core[task]
+        q.enqueue(st, server, q.new_entry(st, task, unit, -1, 0, -1, key, now, now))
+        q.wake(st, server, now)
         return
     root0 = a.hop_offsets[task]
     for hop in range(root0, root0 + a.n_roots[task]):
-        entry = new_entry(st, task, unit, hop, 0, now, -np.inf, -1)
-        enqueue(st, a.hop_server[hop], entry, now)
+        server = a.hops[hop, h.SERVER]
+        q.enqueue(st, server, q.new_entry(st, task, unit, hop, 0, -1, key, now, -np.inf))
+        q.wake(st, server, now)
 
 
 @hot
@@ -125,7 +120,7 @@ def _drift(c: Constants, out: Out, server: int, now: float) -> float:
 def _end_of_service(
     st: State, slow: Slow, out: Out, server: int, now: float, work: float, seen: int
 ) -> float:
-    """When work that a server starts now is done; counts it, and its faults' exposure.
+    """When work that a server starts now is done, its slow times included; counts it.
 
     `seen`: where to note that this message on this hop is counted; -1 to count every service.
     """
@@ -133,10 +128,10 @@ def _end_of_service(
     if first == last:
         end = now + work
     else:
-        cursor = st.cursor[server]
+        cursor = st.server[server, q.CURSOR]
         while cursor < last - first and slow.times[first + cursor] <= now:
             cursor += 1
-        st.cursor[server] = cursor
+        st.server[server, q.CURSOR] = cursor
         end = finish_time(now, work, slow.times, slow.slowdowns, first, first + cursor, last)
         for k in range(slow.server_fault_offsets[server], slow.server_fault_offsets[server + 1]):
             fault = slow.server_faults[k]
@@ -147,8 +142,8 @@ def _end_of_service(
                 elif st.seen[seen * len(out.exposure) + fault] == 0:
                     st.seen[seen * len(out.exposure) + fault] = 1
                     out.exposure[fault] += 1
-    out.busy[server] += end - now
-    out.n_services[server] += 1
+    out.sums[server, BUSY] += end - now
+    out.sums[server, SERVICES] += 1.0
     return end
 
 
@@ -156,15 +151,15 @@ def _end_of_service(
 def _serve_core(
     a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where, server: int, now: float
 ) -> None:
-    entry = st.head[server]
-    task, unit = st.e_task[entry], st.e_unit[entry]
-    dequeue(st, server, entry)
-    free_entry(st, entry)
+    entry = st.server[server, q.HEAD]
+    task, unit, key = st.entry[entry, q.TASK], st.entry[entry, q.UNIT], st.entry[entry, q.KEY]
+    q.dequeue(st, server, entry)
+    q.free_entry(st, entry)
     work = a.work[task]
     if a.kind[task] == _COMPUTE:
-        key = instance_key(c.task_key, w.batch, a.noise_id[task], unit)
-        work = work / a.server_speed[server] * draw(a.core_table, key, 0, 0)
-        out.bytes[server] += a.work[task]
+        work = work / a.server_speed[server] * draw(a.core_table, np.uint64(key), 0, 0)
+        work = work * _drift(c, out, server, now)
+        out.sums[server, BYTES] += a.work[task]
         for d in range(a.dep_offsets[task], a.dep_offsets[task + 1]):
             event = a.dep_events[d]
             of = a.event_task[event]
@@ -173,9 +168,8 @@ def _serve_core(
                 at = (event - w.event0) * w.n_units + source
                 if np.isnan(out.consume[at]):
                     out.consume[at] = now
-        work = work * _drift(c, out, server, now)
     end = _end_of_service(st, slow, out, server, now, work, -1)
-    out.held[server] += end - now
+    out.sums[server, HELD] += end - now
     event = a.event_offsets[task]
     at = (event - w.event0) * w.n_units + unit
     out.first[at] = now
@@ -190,156 +184,178 @@ def _serve_port(
     a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where, server: int, now: float
 ) -> None:
     """A whole message: one read starts here, one write ends here."""
-    entry = st.head[server]
-    task, unit, hop = st.e_task[entry], st.e_unit[entry], st.e_hop[entry]
-    dequeue(st, server, entry)
-    free_entry(st, entry)
+    entry = st.server[server, q.HEAD]
+    task, unit, hop = st.entry[entry, q.TASK], st.entry[entry, q.UNIT], st.entry[entry, q.HOP]
+    key = st.entry[entry, q.KEY]
+    q.dequeue(st, server, entry)
+    q.free_entry(st, entry)
     work = c.port_latency + a.message_bytes[task] / a.server_speed[server]
     work = work * _drift(c, out, server, now)
     at_hop = (hop - w.hop0) * w.n_units + unit
     end = _end_of_service(st, slow, out, server, now, work, at_hop)
-    out.bytes[server] += a.message_bytes[task]
-    out.held[server] += end - now
+    out.sums[server, BYTES] += a.message_bytes[task]
+    out.sums[server, HELD] += end - now
     if len(out.hop_cycles):
         out.hop_cycles[at_hop] += end - now
     st.free_at[server] = end
     if a.kind[task] == _WRITE:
-        event = a.hop_event[hop]
+        event = a.hops[hop, h.EVENT]
         out.consume[(event - w.event0) * w.n_units + unit] = end
         _happen(st, w, event, unit, end)
         return
-    for k in range(a.hop_event_offsets[hop], a.hop_event_offsets[hop + 1]):
+    for k in range(a.hops[hop, h.FIRST_EVENT], a.hops[hop, h.LAST_EVENT]):
         out.first[(a.hop_events[k] - w.event0) * w.n_units + unit] = now
     arrival = end + c.router_delay
-    for k in range(a.child_offsets[hop], a.child_offsets[hop + 1]):
-        train = new_entry(st, task, unit, a.children[k], 0, arrival, end, -1)
-        push(st, arrival, _tie(task - w.task0, unit, w.n_units), (train << 3) | q.ARRIVE)
+    child = a.hops[hop, h.CHILD]
+    for k in range(child, child + a.hops[hop, h.N_CHILDREN]):
+        train = q.new_entry(st, task, unit, k, 0, -1, key, arrival, end)
+        q.push(st, arrival, (train << 2) | q.ARRIVE)
 
 
 @hot
 def _serve_channel(
     a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where, server: int, now: float
 ) -> None:
-    entry = st.head[server]
-    task, unit, hop = st.e_task[entry], st.e_unit[entry], st.e_hop[entry]
-    packet, upstream, slot = st.e_packet[entry], st.e_tail[entry], st.e_slot[entry]
+    entry = st.server[server, q.HEAD]
+    task, unit, hop = st.entry[entry, q.TASK], st.entry[entry, q.UNIT], st.entry[entry, q.HOP]
+    packet, slot, key = st.entry[entry, q.PACKET], st.entry[entry, q.SLOT], st.entry[entry, q.KEY]
+    upstream = st.entry_time[entry, q.TAIL]
     n_packets = a.n_packets[task]
-    parent = a.hop_parent[hop]
-    is_train = parent < 0 or a.hop_server[parent] >= c.n_channels
-    if is_train and packet + 1 < n_packets:
-        st.e_packet[entry] = packet + 1
+    n_bytes = c.packet_bytes
+    if packet + 1 == n_packets:
+        n_bytes = a.last_bytes[task]
+    if a.hops[hop, h.TRAIN] > 0 and packet + 1 < n_packets:
+        st.entry[entry, q.PACKET] = packet + 1
     else:
-        dequeue(st, server, entry)
-        free_entry(st, entry)
-    n_bytes = c.packet_bytes if packet + 1 < n_packets else a.last_bytes[task]
+        q.dequeue(st, server, entry)
+        q.free_entry(st, entry)
     work = n_bytes / a.server_speed[server]
-    if len(a.link_table):
-        key = instance_key(c.task_key, w.batch, a.noise_id[task], unit)
-        work = work * draw(a.link_table, key, hop - a.hop_offsets[task], packet)
+    work = work * draw(a.link_table, np.uint64(key), a.hops[hop, h.INDEX], packet)
     work = work * _drift(c, out, server, now)
     at_hop = (hop - w.hop0) * w.n_units + unit
     own = _end_of_service(st, slow, out, server, now, work, at_hop)
-    out.bytes[server] += n_bytes
+    out.sums[server, BYTES] += n_bytes
     if len(out.hop_cycles):
         out.hop_cycles[at_hop] += own - now
     tail = max(own, upstream + c.router_delay)
-    if parent < 0 and packet == 0:
-        for k in range(a.hop_event_offsets[hop], a.hop_event_offsets[hop + 1]):
+    if packet == 0 and a.hops[hop, h.TRAIN] == h.ROOT:
+        for k in range(a.hops[hop, h.FIRST_EVENT], a.hops[hop, h.LAST_EVENT]):
             out.first[(a.hop_events[k] - w.event0) * w.n_units + unit] = now
-    child0, child1 = a.child_offsets[hop], a.child_offsets[hop + 1]
-    to_port = child0 < child1 and a.hop_server[a.children[child0]] >= c.n_channels
-    if c.buffer_packets > 0 and child0 < child1 and not to_port:
+    child, n_children = a.hops[hop, h.CHILD], a.hops[hop, h.N_CHILDREN]
+    to_port = n_children > 0 and a.hops[child, h.SERVER] >= c.n_channels
+    if c.buffer_packets > 0 and n_children > 0 and not to_port:
         # the packet keeps the channel until the next input buffer has room
-        flight = new_entry(st, task, unit, hop, packet, now, tail, slot)
+        flight = q.new_entry(st, task, unit, hop, packet, slot, key, now, tail)
         st.free_at[server] = np.inf
         if c.cut_through:
-            _ask_for_room(a, c, st, out, w, flight, now)
+            _ask_for_room(a, c, st, out, flight, now)
         else:
-            push(st, tail, _tie(task - w.task0, unit, w.n_units), (flight << 3) | q.ENTER)
+            q.push(st, tail, (flight << 2) | q.ENTER)
         return
-    out.held[server] += tail - now
+    out.sums[server, HELD] += tail - now
     st.free_at[server] = tail
     if slot >= 0:
-        push(st, tail, 0, (slot << 3) | q.LEAVE)
-    if child0 == child1 or to_port:
-        event = a.hop_event[hop] if child0 == child1 else a.hop_event[a.children[child0]]
-        at = (event - w.event0) * w.n_units + unit
-        if st.packets_left[at] == 0:
-            st.packets_left[at] = n_packets
-            out.eject[at] = tail
-        else:
-            out.eject[at] = max(out.eject[at], tail)
-        st.packets_left[at] -= 1
-        if st.packets_left[at] == 0:
-            if to_port:
-                arrival = out.eject[at] + c.router_delay
-                whole = new_entry(st, task, unit, a.children[child0], 0, arrival, tail, -1)
-                push(st, arrival, _tie(task - w.task0, unit, w.n_units), (whole << 3) | q.ARRIVE)
-            else:
-                _happen(st, w, event, unit, out.eject[at])
+        q.push(st, tail, (slot << 2) | q.LEAVE)
+    if n_children == 0 or to_port:
+        _land(a, c, st, out, w, task, unit, hop, key, tail)
         return
     arrival = (now if c.cut_through else tail) + c.router_delay
-    for k in range(child0, child1):
-        copy = new_entry(st, task, unit, a.children[k], packet, arrival, tail, -1)
-        push(st, arrival, _tie(task - w.task0, unit, w.n_units), (copy << 3) | q.ARRIVE)
+    for k in range(child, child + n_children):
+        copy = q.new_entry(st, task, unit, k, packet, -1, key, arrival, tail)
+        q.push(st, arrival, (copy << 2) | q.ARRIVE)
 
 
 @hot
-def _ask_for_room(
-    a: Arrays, c: Constants, st: State, out: Out, w: Where, flight: int, now: float
+def _land(
+    a: Arrays,
+    c: Constants,
+    st: State,
+    out: Out,
+    w: Where,
+    task: int,
+    unit: int,
+    hop: int,
+    key: int,
+    tail: float,
 ) -> None:
-    """A packet that holds a channel asks for a slot in the buffer behind it."""
-    server = a.hop_server[st.e_hop[flight]]
-    if st.used[server] < c.buffer_packets:
-        _enter(a, c, st, out, w, flight, now)
+    """A packet leaves its last channel; the message is there with its last packet."""
+    child = a.hops[hop, h.CHILD]
+    to_port = a.hops[hop, h.N_CHILDREN] > 0
+    event = a.hops[child, h.EVENT] if to_port else a.hops[hop, h.EVENT]
+    at = (event - w.event0) * w.n_units + unit
+    if st.packets_left[at] == 0:
+        st.packets_left[at] = a.n_packets[task]
+        out.eject[at] = tail
     else:
-        st.waiting[server] = flight
-
-
-@hot
-def _enter(a: Arrays, c: Constants, st: State, out: Out, w: Where, flight: int, now: float) -> None:
-    """It has the slot: its channel is free once the tail has left, its copies go on."""
-    hop, task, unit = st.e_hop[flight], st.e_task[flight], st.e_unit[flight]
-    server = a.hop_server[hop]
-    st.used[server] += 1
-    release = max(st.e_tail[flight], now)
-    out.held[server] += release - st.e_arrival[flight]
-    out.blocked[server] += release - st.e_tail[flight]
-    st.free_at[server] = release
-    wake(st, server, now)
-    if st.e_slot[flight] >= 0:
-        push(st, release, 0, (st.e_slot[flight] << 3) | q.LEAVE)
-    # the flight's entry lives on as the slot: e_packet counts the copies that still use it
-    packet = st.e_packet[flight]
-    child0, child1 = a.child_offsets[hop], a.child_offsets[hop + 1]
-    st.e_packet[flight] = child1 - child0
-    arrival = now + c.router_delay
-    for k in range(child0, child1):
-        copy = new_entry(st, task, unit, a.children[k], packet, arrival, release, flight)
-        push(st, arrival, _tie(task - w.task0, unit, w.n_units), (copy << 3) | q.ARRIVE)
-
-
-@hot
-def _leave(a: Arrays, c: Constants, st: State, out: Out, w: Where, slot: int, now: float) -> None:
-    """A copy has left the buffer; the slot is free after the last one."""
-    st.e_packet[slot] -= 1
-    if st.e_packet[slot] > 0:
+        out.eject[at] = max(out.eject[at], tail)
+    st.packets_left[at] -= 1
+    if st.packets_left[at] > 0:
         return
-    server = a.hop_server[st.e_hop[slot]]
-    free_entry(st, slot)
-    st.used[server] -= 1
-    if st.waiting[server] >= 0:
-        flight = st.waiting[server]
-        st.waiting[server] = -1
-        _enter(a, c, st, out, w, flight, now)
+    if to_port:
+        arrival = out.eject[at] + c.router_delay
+        whole = q.new_entry(st, task, unit, child, 0, -1, key, arrival, tail)
+        q.push(st, arrival, (whole << 2) | q.ARRIVE)
+    else:
+        _happen(st, w, event, unit, out.eject[at])
+
+
+@hot
+def _ask_for_room(a: Arrays, c: Constants, st: State, out: Out, flight: int, now: float) -> None:
+    """A packet that holds a channel asks for a place in the buffer behind it."""
+    server = a.hops[st.entry[flight, q.HOP], h.SERVER]
+    if st.server[server, q.USED] < c.buffer_packets:
+        _enter(a, c, st, out, flight, now)
+    else:
+        st.server[server, q.WAITING] = flight
+
+
+@hot
+def _enter(a: Arrays, c: Constants, st: State, out: Out, flight: int, now: float) -> None:
+    """It has the place: its channel is free once the tail has left, its copies go on."""
+    hop, task, unit = st.entry[flight, q.HOP], st.entry[flight, q.TASK], st.entry[flight, q.UNIT]
+    packet, key, slot = (
+        st.entry[flight, q.PACKET], st.entry[flight, q.KEY], st.entry[flight, q.SLOT],
+    )  # fmt: skip
+    server = a.hops[hop, h.SERVER]
+    st.server[server, q.USED] += 1
+    release = max(st.entry_time[flight, q.TAIL], now)
+    out.sums[server, HELD] += release - st.entry_time[flight, q.ARRIVAL]
+    out.sums[server, BLOCKED] += release - st.entry_time[flight, q.TAIL]
+    st.free_at[server] = release
+    q.wake(st, server, now)
+    if slot >= 0:
+        q.push(st, release, (slot << 2) | q.LEAVE)
+    # the flight's entry lives on as the place: PACKET counts the copies that still use it
+    child, n_children = a.hops[hop, h.CHILD], a.hops[hop, h.N_CHILDREN]
+    st.entry[flight, q.PACKET] = n_children
+    arrival = now + c.router_delay
+    for k in range(child, child + n_children):
+        copy = q.new_entry(st, task, unit, k, packet, flight, key, arrival, release)
+        q.push(st, arrival, (copy << 2) | q.ARRIVE)
+
+
+@hot
+def _leave(a: Arrays, c: Constants, st: State, out: Out, slot: int, now: float) -> None:
+    """A copy has left the buffer; the place is free after the last one."""
+    st.entry[slot, q.PACKET] -= 1
+    if st.entry[slot, q.PACKET] > 0:
+        return
+    server = a.hops[st.entry[slot, q.HOP], h.SERVER]
+    q.free_entry(st, slot)
+    st.server[server, q.USED] -= 1
+    flight = st.server[server, q.WAITING]
+    if flight >= 0:
+        st.server[server, q.WAITING] = -1
+        _enter(a, c, st, out, flight, now)
 
 
 @hot
 def _begin(a: Arrays, c: Constants, st: State, slow: Slow, w: Where) -> None:
     """Count what every task instance waits for; those that wait for nothing are ready."""
-    for server in range(len(slow.offsets) - 1):
-        changes = slow.times[slow.offsets[server] : slow.offsets[server + 1]]
-        st.cursor[server] = np.searchsorted(changes, w.start, side="right")
+    if len(slow.times):
+        for server in range(len(slow.offsets) - 1):
+            changes = slow.times[slow.offsets[server] : slow.offsets[server + 1]]
+            st.server[server, q.CURSOR] = np.searchsorted(changes, w.start, side="right")
     for task in range(w.task0, w.task1):
         n_units = 1 if a.once[task] else w.n_units
         st.counts[q.LEFT] += n_units * (a.event_offsets[task + 1] - a.event_offsets[task])
@@ -353,35 +369,47 @@ def _begin(a: Arrays, c: Constants, st: State, slow: Slow, w: Where) -> None:
                 _ready(a, c, st, w, task, unit, w.start)
 
 
-@hot
+@loop
 def run_loop(a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where) -> float:
     """Run a phase; returns the time of its last event."""
     _begin(a, c, st, slow, w)
     end = w.start
-    while st.counts[q.SIZE] > 0 and st.counts[q.FULL] == 0:
+    while q.take_top(st) and st.counts[q.FULL] == 0:
         now = st.heap_time[0]
         item = st.heap_item[0]
-        drop_top(st)
-        what, number = item & 7, item >> 3
-        if what == q.DECIDE:
-            st.pending[number] = False
-            if number < c.n_channels:
-                _serve_channel(a, c, st, slow, out, w, number, now)
-            elif number < c.n_channels + c.n_ports:
-                _serve_port(a, c, st, slow, out, w, number, now)
-            else:
-                _serve_core(a, c, st, slow, out, w, number, now)
-            wake(st, number, now)
-        elif what == q.ARRIVE:
-            enqueue(st, a.hop_server[st.e_hop[number]], number, now)
-        elif what == q.HAPPEN:
-            end = now
-            _count_down(a, c, st, w, w.event0 + number // w.n_units, number % w.n_units, now)
-        elif what == q.ENTER:
-            _ask_for_room(a, c, st, out, w, number, now)
+        server = -1
+        if item >= q.DECIDE:
+            server = int(item - q.DECIDE)
+            st.server[server, q.PENDING] = 0
         else:
-            _leave(a, c, st, out, w, number, now)
-    for at in range(len(out.consume)):
-        if np.isnan(out.consume[at]):
-            out.consume[at] = out.eject[at]
+            what, number = item & 3, item >> 2
+            if what == q.ARRIVE:
+                at = a.hops[st.entry[number, q.HOP], h.SERVER]
+                q.enqueue(st, at, number)
+                if st.server[at, q.PENDING] == 0:
+                    if st.free_at[at] <= now and q.comes_before(st, now, q.DECIDE + at):
+                        # nothing else happens first: decide without the detour over the heap
+                        server = int(at)
+                    else:
+                        q.wake(st, at, now)
+            elif what == q.HAPPEN:
+                end = now
+                event = number // w.n_units
+                _count_down(a, c, st, w, w.event0 + event, number - event * w.n_units, now)
+            elif what == q.ENTER:
+                _ask_for_room(a, c, st, out, number, now)
+            else:
+                _leave(a, c, st, out, number, now)
+        if server < 0:
+            continue
+        if server < c.n_channels:
+            _serve_channel(a, c, st, slow, out, w, server, now)
+        elif server < c.n_channels + c.n_ports:
+            _serve_port(a, c, st, slow, out, w, server, now)
+        else:
+            _serve_core(a, c, st, slow, out, w, server, now)
+        q.wake(st, server, now)
+    for i in range(len(out.consume)):
+        if np.isnan(out.consume[i]):
+            out.consume[i] = out.eject[i]
     return end

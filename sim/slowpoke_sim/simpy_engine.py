@@ -21,7 +21,18 @@ from simpy.events import EventPriority
 from slowpoke_mapping.program import TaskKind
 from slowpoke_sim.compiled_engine import stuck
 from slowpoke_sim.draws import draw, drift_factor, instance_key
-from slowpoke_sim.phase import Components, Phase
+from slowpoke_sim.hops import (
+    CHILD,
+    EVENT,
+    FIRST_EVENT,
+    INDEX,
+    LAST_EVENT,
+    N_CHILDREN,
+    ROOT,
+    SERVER,
+    TRAIN,
+)  # fmt: skip
+from slowpoke_sim.phase import BLOCKED, BUSY, BYTES, HELD, SERVICES, Components, Phase
 from slowpoke_sim.plan import Plan
 from slowpoke_sim.speeds import Speeds, left_over, overlaps
 
@@ -265,7 +276,7 @@ class _Run:
             return
         root0 = int(self.a.hop_offsets[task])
         for hop in range(root0, root0 + int(self.a.n_roots[task])):
-            if self.a.hop_server[hop] >= self.c.n_channels:
+            if self.a.hops[hop, SERVER] >= self.c.n_channels:
                 self.clock.process(self._read(task, unit, hop))
             else:
                 self._send(task, unit, hop, self.clock.event().succeed(-math.inf))
@@ -281,7 +292,7 @@ class _Run:
             work = work / float(self.a.server_speed[number])
             work = work * draw(self.a.core_table, self._key(task, unit), 0, 0)
             work = work * self._drift(number)
-            self.components.bytes[number] += self.a.work[task]
+            self.components.sums[number, BYTES] += self.a.work[task]
             for event, source in self._inputs(task, unit):
                 of = self.a.event_task[event]
                 if source >= 0 and self.a.kind[of] not in (TaskKind.COMPUTE, TaskKind.PROBE):
@@ -307,21 +318,21 @@ class _Run:
         """A DRAM_WRITE whose last tail has reached the port's router."""
         yield _At(self.clock, self.clock.now + self.c.router_delay)
         _, end = yield from self._port(task, unit, hop)
-        event = int(self.a.hop_event[hop])
+        event = int(self.a.hops[hop, EVENT])
         self.consume[event - self.event0, unit] = end
         self._happened(event, unit)
 
     def _port(
         self, task: int, unit: int, hop: int
     ) -> Generator[simpy.Event, Any, tuple[float, float]]:
-        number = int(self.a.hop_server[hop])
+        number = int(self.a.hops[hop, SERVER])
         port = self.servers[number]
         yield port.request(task, unit, hop, 0)
         start = self.clock.now
         n_bytes = float(self.a.message_bytes[task])
         work = self.c.port_latency + n_bytes / float(self.a.server_speed[number])
         end = yield port.serve(work * self._drift(number))
-        self.components.bytes[number] += n_bytes
+        self.components.sums[number, BYTES] += n_bytes
         self._count(number, start, end, end, hop, unit)
         port.release()
         return start, end
@@ -335,19 +346,19 @@ class _Run:
         self, task: int, unit: int, hop: int, packet: int, upstream: simpy.Event, slot: _Slot | None
     ) -> _Process:
         """A packet on one channel; `upstream` happens when its tail leaves the channel before."""
-        number = int(self.a.hop_server[hop])
+        number = int(self.a.hops[hop, SERVER])
         channel = self.servers[number]
         yield channel.request(task, unit, hop, packet)
         start = self.clock.now
-        if packet == 0 and self.a.hop_parent[hop] < 0:
+        if packet == 0 and self.a.hops[hop, TRAIN] == ROOT:
             self._inject(hop, unit, start)
         last = packet + 1 == self.a.n_packets[task]
         n_bytes = float(self.a.last_bytes[task]) if last else self.c.packet_bytes
         work = n_bytes / float(self.a.server_speed[number])
-        number_of_hop = hop - int(self.a.hop_offsets[task])
+        number_of_hop = int(self.a.hops[hop, INDEX])
         work = work * draw(self.a.link_table, self._key(task, unit), number_of_hop, packet)
         own = channel.serve(work * self._drift(number))
-        self.components.bytes[number] += n_bytes
+        self.components.sums[number, BYTES] += n_bytes
         gone = self.clock.event()
         inside = self.clock.event()
         onward = self._onward(task, unit, hop, packet, inside, gone)
@@ -361,7 +372,7 @@ class _Run:
             self.clock.process(onward)
         yield inside
         self._count(number, start, finish, self.clock.now, hop, unit)
-        self.components.blocked_cycles[number] += self.clock.now - tail
+        self.components.sums[number, BLOCKED] += self.clock.now - tail
         channel.release()
         gone.succeed(self.clock.now)
         if slot is not None:
@@ -372,10 +383,10 @@ class _Run:
         self, task: int, unit: int, hop: int, packet: int, inside: simpy.Event, gone: simpy.Event
     ) -> _Process:
         """The head goes on: into the next input buffer if it is finite, then to the next hops."""
-        children = [h for h in self._next_hops(hop) if self.a.hop_server[h] < self.c.n_channels]
+        children = [h for h in self._next_hops(hop) if self.a.hops[h, SERVER] < self.c.n_channels]
         slot = None
         if self.c.buffer_packets > 0 and children:
-            buffer = self.buffers[int(self.a.hop_server[hop])]
+            buffer = self.buffers[int(self.a.hops[hop, SERVER])]
             request = buffer.request()
             yield request
             slot = _Slot(buffer, request, len(children))
@@ -387,9 +398,9 @@ class _Run:
     def _arrive(self, task: int, unit: int, hop: int) -> None:
         """A packet has left its last channel; the message is there with its last packet."""
         children = self._next_hops(hop)
-        if children and self.a.hop_server[children[0]] < self.c.n_channels:
+        if children and self.a.hops[children[0], SERVER] < self.c.n_channels:
             return
-        event = int(self.a.hop_event[children[0] if children else hop])
+        event = int(self.a.hops[children[0] if children else hop, EVENT])
         at = event - self.event0, unit
         if self.packets_left[at] == 0:
             self.packets_left[at] = self.a.n_packets[task]
@@ -404,11 +415,11 @@ class _Run:
     # --- small things ---------------------------------------------------------------------------
 
     def _next_hops(self, hop: int) -> list[int]:
-        span = slice(self.a.child_offsets[hop], self.a.child_offsets[hop + 1])
-        return [int(child) for child in self.a.children[span]]
+        first = int(self.a.hops[hop, CHILD])
+        return list(range(first, first + int(self.a.hops[hop, N_CHILDREN])))
 
     def _inject(self, hop: int, unit: int, time: float) -> None:
-        span = slice(self.a.hop_event_offsets[hop], self.a.hop_event_offsets[hop + 1])
+        span = slice(self.a.hops[hop, FIRST_EVENT], self.a.hops[hop, LAST_EVENT])
         self.first[self.a.hop_events[span] - self.event0, unit] = time
 
     def _key(self, task: int, unit: int) -> np.uint64:
@@ -428,9 +439,9 @@ class _Run:
     ) -> None:
         """Sums for the timing, and the exposure of the server's faults."""
         parts, speeds = self.components, self.speeds
-        parts.busy_cycles[server] += finish - start
-        parts.held_cycles[server] += release - start
-        parts.n_services[server] += 1
+        parts.sums[server, BUSY] += finish - start
+        parts.sums[server, HELD] += release - start
+        parts.sums[server, SERVICES] += 1
         if hop >= 0:
             self.hop_cycles[hop - self.hop0, unit] += finish - start
         span = slice(speeds.server_fault_offsets[server], speeds.server_fault_offsets[server + 1])

@@ -9,7 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from slowpoke_mapping.program import Program, TaskKind
-from slowpoke_sim.phase import Components, Phase
+from slowpoke_sim.phase import BLOCKED, BUSY, BYTES, HELD, SERVICES, Components, Phase
 from slowpoke_sim.plan import Plan
 
 
@@ -126,7 +126,8 @@ class Clock:
         ports = slice(n, n + plan.constants.n_ports)
         cores = slice(n + plan.constants.n_ports, None)
         makespan = float(self._end.max(initial=0.0))
-        busy = components.busy_cycles
+        sums = components.sums
+        busy = sums[:, BUSY]
         with np.errstate(invalid="ignore"):
             latency = np.where(self._n_batches > 0, self._latency, np.nan) / np.maximum(
                 self._n_batches, 1
@@ -144,13 +145,13 @@ class Clock:
             core_backpressure_cycles=self._stall[:, 1],
             core_idle_cycles=np.maximum(idle, 0.0),
             channel_busy_cycles=busy[:n],
-            channel_held_cycles=components.held_cycles[:n],
-            channel_blocked_cycles=components.blocked_cycles[:n],
-            channel_bytes=components.bytes[:n],
+            channel_held_cycles=sums[:n, HELD],
+            channel_blocked_cycles=sums[:n, BLOCKED],
+            channel_bytes=sums[:n, BYTES],
             port_busy_cycles=busy[ports],
-            port_bytes=components.bytes[ports],
-            n_services=int(components.n_services.sum()),
-            n_hops=int(components.n_services[:n].sum()),
+            port_bytes=sums[ports, BYTES],
+            n_services=int(sums[:, SERVICES].sum()),
+            n_hops=int(sums[:n, SERVICES].sum()),
         )
 
 
