@@ -26,6 +26,7 @@ Rounding = Literal["up", "none", "plus-one"]
 # A quotient this close to a whole number is that number: NT, u_c and u_chk each carry a rounding.
 _WHOLE = 1.0 - 8.0 * np.finfo(np.float64).eps
 _MOST_SEGMENTS = 2.0**50
+_PRACTICALLY_INFINITE = 1e200  # node-hours; sums of less do not leave the floating numbers
 _SHORTEST = 1e-300  # node-hours: keeps a job of no duration and no checkpoint out of 0/0
 
 
@@ -161,9 +162,10 @@ def _losses_of_equal(
 def _restarts(rate: FloatArray, used: FloatArray, u_r: FloatArray) -> FloatArray:
     """L_R: failures times the usage of a restart that is repeated until it succeeds (4.5)."""
     failures = rate * used
-    with np.errstate(invalid="ignore"):  # 0 x infinite, where a job of no duration cannot fail
+    # 0 x infinite where a job of no duration cannot fail; infinite where e^(R0 u_r) is, or nearly.
+    with np.errstate(invalid="ignore", over="ignore"):
         cost = failures * u_r * repeated_share(rate * u_r)
-    return np.where(failures > 0, cost, 0.0)
+    return np.where(failures > 0, np.where(cost > _PRACTICALLY_INFINITE, np.inf, cost), 0.0)
 
 
 def _n_written(before: FloatArray, z: FloatArray) -> FloatArray:

@@ -308,7 +308,7 @@ def test_any_finite_rates_have_an_efficiency() -> None:
         for found in (0.0, 1e-300, 1e20, 1e300, math.inf):
             for rate in (0.0, 1e-300, 1e3):
                 for policy in ("drain", "kill"):
-                    slow = SlowProcess(onset, 1e9, 0.5, found, 1e-9, 1.0, 0.0, policy)  # type: ignore[arg-type]
+                    slow = SlowProcess(onset, 1e9, 0.5, found, 1e-9, 1.0, 0.0, policy)
                     e = joint_efficiency(rate, 10.0, 1.0, 1.0, slow).efficiency
                     assert 0 <= e <= 1
 

@@ -387,6 +387,17 @@ def test_hopeless_machines_are_worth_nothing_or_one_sentence(frontier: Schedule)
         machine_efficiency(frontier, 1e6, cost, PAPER, definition="paper")
 
 
+def test_restarts_that_all_but_never_succeed_are_infinite_without_a_warning() -> None:
+    """At the edge of the floating numbers, e^709, and on both sides of it."""
+    cost = CheckpointCost("shared", 1e-5)
+    u_r = float(cost.restart_node_hours(2000))
+    for exponent in (400.0, 470.0, 600.0, 705.0, 708.0, 709.5, 710.0, 1e4):
+        schedule = schedule_of_jobs([2000, 2], [5.0, 5.0], [1e6, 1])
+        result = machine_efficiency(schedule, exponent / u_r, cost)
+        assert result.efficiency == pytest.approx(0.0, abs=1e-100)
+        assert result.restart_loss == 1.0
+
+
 def test_free_checkpoints_lose_nothing_but_restarts() -> None:
     free = CheckpointCost("shared", 0.0)
     result = machine_efficiency(schedule_of_jobs([1000], [24.0]), 1e-4, free)
