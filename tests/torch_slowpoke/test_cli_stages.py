@@ -47,7 +47,7 @@ def test_the_slow_core_is_named_first_with_its_slowdown(folder: Path) -> None:
     assert (folder / "stdout").read_text().startswith("1. core:1 looks ")
     [claim] = result(folder)["reported"]
     assert claim["place"] == "core:1"
-    assert claim["slowdown"] == pytest.approx(10, rel=0.1)
+    assert claim["slowdown"] == pytest.approx(10, rel=0.2)
     assert claim["start_cycles"] < claim["end_cycles"]
 
 
@@ -115,7 +115,7 @@ def test_graph_shows_the_model_as_table_json_and_dot(tmp_path: Path) -> None:
 
 def test_a_mapping_that_was_written_is_the_one_that_is_analysed(tmp_path: Path) -> None:
     path = tmp_path / "map.json"
-    text = printed("map", "binary_tree", "--mesh", "2x2", "--json", str(path))
+    text = printed("map", *"binary_tree --mesh 2x2 --seed 1 --json".split(), str(path))
     written = json.loads(path.read_text())
     assert written["byte_hops"] > 0 and written["dram_bytes"] > 0
     assert len(written["groups"]) == written["n_groups"] == len(written["estimates"])

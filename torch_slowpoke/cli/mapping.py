@@ -86,11 +86,11 @@ def _table(mapping: Mapping, cost: Estimate) -> Table:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for heading, justify in (
-        ("group", "right"), ("layer", "left"), ("cuts", "left"), ("cores", "left"),
-        ("kcycles", "right"), ("bound", "left"), ("used", "right"),
-    ):  # fmt: skip
-        table.add_column(heading, justify="right" if justify == "right" else "left")
+    table.add_column("group", justify="right")
+    for heading in ("layer", "cuts", "cores"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("kcycles", "bound", "used"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for number, (group, its) in enumerate(zip(mapping.groups, cost.groups, strict=True)):
         for first, layer in enumerate(group.layers):
             costs = ("", "", "")
