@@ -7,17 +7,21 @@ from collections.abc import Callable
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.program import Program
+from slowpoke_tracer.baselines.catalogue import BASELINES
 from slowpoke_tracer.detector import Context, Detector
 from slowpoke_tracer.diagnosis import Diagnosis
 from slowpoke_tracer.paper import SlowpokeDetector
 from slowpoke_tracer.robust import RobustDetector
 from slowpoke_tracer.sketch import Sketch
+from slowpoke_tracer.sloth import SlothDetector
 from slowpoke_tracer.trace import Trace
 from slowpoke_tracer.twin import Twin
 
 DETECTORS: dict[str, Callable[[], Detector]] = {
     "robust": RobustDetector,
     "slowpoke": SlowpokeDetector,
+    "sloth": SlothDetector,
+    **BASELINES,
 }
 """Names for command lines; in Python pass a Detector."""
 
