@@ -285,7 +285,7 @@ def anneal_group(
     layers: Layers, net: Net, value: Value, choice: Choice, usable: Ints, state: State,
     other: State, best: State, work: Work, spare: Work, evaluations: int,
     seed: NDArray[np.uint64], heat: float,
-    shared: bool, uniform: bool,
+    shared: bool, uniform: bool, calm: bool,
 ) -> tuple[float, float, int]:  # fmt: skip
     """Search; `best` holds the result.
 
@@ -299,8 +299,9 @@ def anneal_group(
         evaluations: Candidates to try.
         seed: (1,) state of the generator.
         heat: First temperature, as a share of the start's value.
-        shared: Whether several slots sit on one core: cores are then only swapped.
+        shared: Whether several slots sit on one core.
         uniform: Whether all cores have one speed: swaps then leave the pipeline alone.
+        calm: Only swap cores and change ports.
 
     Returns:
         (value of the start, value of the best, candidates evaluated).
@@ -328,8 +329,8 @@ def anneal_group(
         tries += 1
         n_slots = state.slot_at[n_bundles]
         kind = _below(seed, 11)
-        if shared and kind < 9 and kind != 8:
-            kind = 0
+        if calm and kind != 8:
+            kind = 0  # layers keep their cores' number and their cuts
         if done >= hot:
             temperature = 0.0
         else:

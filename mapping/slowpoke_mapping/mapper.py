@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from slowpoke_mapping.bypass import without_concatenations
 from slowpoke_mapping.capacity import RESIDENCIES, Residency
 from slowpoke_mapping.chip import ChipConfig
-from slowpoke_mapping.cost import Estimate, Speeds, estimate, speeds_of
-from slowpoke_mapping.errors import SlowpokeError
+from slowpoke_mapping.cost import Estimate, Speeds, estimate, estimate_group, speeds_of
+from slowpoke_mapping.errors import CapacityError, SlowpokeError
 from slowpoke_mapping.graph import OperatorGraph
 from slowpoke_mapping.mapping import LayerGroup, Mapping
 from slowpoke_mapping.objective import Objective, objective_function, worth
@@ -35,6 +35,7 @@ from slowpoke_mapping.segment import (
     cut_into_groups,
     segment_problem,
 )
+from slowpoke_mapping.traffic import group_plan
 
 Progress = Callable[[int, int], None]
 
@@ -90,10 +91,7 @@ def map_graph(
         speeds_of(chip, core_speed, link_speed), routes_of(chip.network), residency,
         core_speed, link_speed,
     )  # fmt: skip
-    mapping = min(
-        (_first_mapping(task, units, scale_b) for units, scale_b in batch_units(chip, batch)),
-        key=lambda m: task.judge(task.estimate(m)),
-    )
+    mapping = _best_start(task, batch_units(chip, batch))
     if not search:
         return mapping
     budget = evaluations
@@ -199,6 +197,29 @@ class _Stage:
         )  # fmt: skip
 
 
+def _best_start(task: _Task, sizes: Sequence[tuple[int, int]]) -> Mapping:
+    """The best first mapping of the given (units, samples of a unit).
+
+    Raises:
+        CapacityError: None fits.
+    """
+    best: tuple[float, Mapping] | None = None
+    refusal: CapacityError | None = None
+    for units, scale_b in sizes:
+        try:
+            mapping = _first_mapping(task, units, scale_b)
+            cost = task.judge(task.estimate(mapping))
+        except CapacityError as error:
+            refusal = refusal or error
+            continue
+        if best is None or cost < best[0]:
+            best = (cost, mapping)
+    if best is None:
+        assert refusal is not None
+        raise refusal
+    return best[1]
+
+
 def _first_mapping(task: _Task, units: int, scale_b: int) -> Mapping:
     """Groups by dynamic programming, refined; pieces along the network's order."""
     stage = _Stage(task, units, scale_b, {})
@@ -251,7 +272,8 @@ def _searched(
         elif share == 0 or (deadline is not None and time.monotonic() > deadline):
             better = group
         else:
-            better = _within(around, group, value, share, int(seeds[g]), deadline)
+            judge = _GroupJudge(task, mapping, g, ports, value)
+            better = _within(around, group, judge, share, int(seeds[g]), deadline)
             known[key] = better
         groups.append(better)
         ports.update((layer.operator, layer.flow.outputs) for layer in better.layers)
@@ -265,18 +287,59 @@ def _searched(
     return kept
 
 
+@dataclass(frozen=True, slots=True)
+class _GroupJudge:
+    """What a candidate for group g is worth by the estimate, the earlier groups as found."""
+
+    task: _Task
+    mapping: Mapping
+    g: int
+    ports: dict[int, int]
+    value: Weights
+
+    def __call__(self, group: LayerGroup) -> float:
+        groups = list(self.mapping.groups)
+        groups[self.g] = group
+        for other in range(self.g):
+            groups[other] = LayerGroup(
+                tuple(
+                    replace(x, flow=replace(x.flow, outputs=self.ports[x.operator]))
+                    for x in groups[other].layers
+                )
+            )
+        mapping = replace(self.mapping, groups=tuple(groups))
+        plan = group_plan(mapping, self.g, self.task.residency)
+        cost = estimate_group(mapping, plan, self.task.routes, self.task.speeds)
+        return self.value.per_cycle * cost.cycles + self.value.per_pj * cost.energy_pj
+
+
 def _within(
-    around: Surroundings, group: LayerGroup, value: Weights, evaluations: int, seed: int,
+    around: Surroundings, group: LayerGroup, judge: _GroupJudge, evaluations: int, seed: int,
     deadline: float | None,
 ) -> LayerGroup:  # fmt: skip
-    """One group annealed; in short runs, each hotter start from the last, if time is limited."""
-    if deadline is None:
-        return improve_group(around, group, value, evaluations, seed)[0]
-    left = evaluations
-    while left > 0 and time.monotonic() < deadline:
-        group, done = improve_group(around, group, value, min(left, 2000), seed + left)
-        left -= max(done, 1)
-    return group
+    """One group annealed: all moves first, then swaps and ports from the better of the two.
+
+    Every result is judged by the estimate, whose pipeline is finer than the search's.
+    """
+    best, lowest = group, judge(group)
+    for calm, share in ((False, 0.6), (True, 0.4)):
+        left = int(evaluations * share)
+        found = best
+        while left > 0 and (deadline is None or time.monotonic() < deadline):
+            run = left if deadline is None else min(left, 2000)
+            found, done = improve_group(
+                around, found, judge.value, run, seed + left + calm, calm=calm
+            )
+            left -= max(done, 1)
+            if deadline is None:
+                break
+        try:
+            cost = judge(found)
+        except CapacityError:
+            continue
+        if cost < lowest:
+            best, lowest = found, cost
+    return best
 
 
 def _never_worse(

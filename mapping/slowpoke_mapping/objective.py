@@ -22,7 +22,7 @@ OBJECTIVES: dict[str, Callable[[float, float], float]] = {
     "edp": lambda cycles, energy_pj: cycles * energy_pj,
 }
 
-HIDDEN_DRAM = 1.0
+HIDDEN_DRAM = 0.3
 """In a search for latency, a cycle of DRAM traffic counts this many cycles even when computing
 hides it: ports keep slack and energy is saved, for a few per cent of the estimated latency."""
 

@@ -185,9 +185,19 @@ def value_of(chip: ChipConfig, worth: Weights) -> Value:
 
 def improve_group(
     around: Surroundings, group: LayerGroup, worth: Weights, evaluations: int, seed: int,
-    heat: float = 0.02,
+    heat: float = 0.02, calm: bool = False,
 ) -> tuple[LayerGroup, int]:  # fmt: skip
-    """A group that is at least as good by the search's own value, and the candidates tried."""
+    """A group that is at least as good by the search's own value, and the candidates tried.
+
+    Args:
+        around: The rest of the mapping.
+        group: The start.
+        worth: Of cycles and energy.
+        evaluations: Candidates to try.
+        seed: Of the search.
+        heat: First temperature, as a share of the start's value.
+        calm: Only swap cores and change ports; layers keep their cuts.
+    """
     layers = layers_of(around, group)
     net = net_of(around.chip, around.speeds, around.routes)
     members = bundles_of(group)
@@ -196,11 +206,12 @@ def improve_group(
     spare, best = (State(*(a.copy() for a in start)) for _ in range(2))
     used = start.core[: start.slot_at[-1]]
     usable = np.unique(np.concatenate([around.usable, used]))
+    shared = len(np.unique(used)) < len(used)
     _, _, done = anneal_group(
         layers, net, value_of(around.chip, worth), _choice(around, group), usable, start, spare,
         best, make_work(layers, net, n_slots), make_work(layers, net, n_slots), evaluations,
-        np.array([seed], dtype=np.uint64), heat, len(np.unique(used)) < len(used),
-        bool(np.all(around.speeds.core == around.speeds.core[0])),
+        np.array([seed], dtype=np.uint64), heat, shared,
+        bool(np.all(around.speeds.core == around.speeds.core[0])), calm or shared,
     )  # fmt: skip
     return _group_of(group, layers, best), int(done)
 
