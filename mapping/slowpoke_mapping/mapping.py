@@ -8,10 +8,11 @@ of data, and batch units pipeline through the group.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from slowpoke_mapping.bypass import without_concatenations
 from slowpoke_mapping.chip import ChipConfig, chip
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.graph import DIMS, OperatorGraph, Regions
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA = 1
 
@@ -289,6 +293,23 @@ class Mapping:
                 f"not a mapping file ({type(error).__name__}: {error}); write one with "
                 "`slowpoke map --json`"
             ) from None
+
+    def plot(self, path: str | Path | None = None, groups: Sequence[int] | None = None) -> Figure:
+        """A figure of the chip, a panel a layer group: cores coloured by layer, links by load.
+
+        Args:
+            path: Where to write it as well; None for nowhere.
+            groups: Numbers of the groups to draw; None for the first twelve.
+
+        Raises:
+            SlowpokeError: A group that does not exist.
+        """
+        from slowpoke_mapping.picture import mapping_figure
+
+        figure = mapping_figure(self, groups)
+        if path is not None:
+            figure.savefig(path)
+        return figure
 
     def save(self, path: str | Path) -> None:
         """Write `to_json()` to a file."""
