@@ -82,10 +82,11 @@ def test_a_region_needs_what_its_elements_need(
     parts = np.stack([region((0, 1), (0, 1), (i, i + 1), (0, 1)) for i in range(low, low + size)])
     each = edge.needed(parts)[:, 2]
     filled = each[each[:, 0] < each[:, 1]]
-    if len(filled):
+    if len(filled) == size:
         assert whole.tolist() == [filled[:, 0].min(), filled[:, 1].max()]
-    else:
-        assert whole[0] == whole[1]
+    elif len(filled):  # an end that reads only padding may reach up to the edge of the input
+        assert whole[0] <= filled[:, 0].min()
+        assert filled[:, 1].max() <= whole[1]
 
 
 def test_tied_weights_count_once() -> None:

@@ -512,7 +512,7 @@ def test_cross_attention_needs_all_keys() -> None:
     check(module, randn(1, 3, 4), randn(1, 5, 4))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_random_chains_of_views_never_lose_an_element(data: st.DataObject) -> None:
     steps = data.draw(st.lists(st.sampled_from(["permute", "merge", "split", "slice", "expand"]),
