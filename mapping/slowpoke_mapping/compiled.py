@@ -1,4 +1,4 @@
-"""One way to compile the mapper's loops."""
+"""One way to compile hot loops: no allocation, no reference counts, kept on disk."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def compiled(function: F) -> F:
     """
     options: dict[str, Any] = {"cache": True, "_nrt": False, "error_model": "numpy"}
     return cast(F, njit(**options)(function))
+
+
+def compiled_untyped(function: Any) -> Any:
+    """The same for functions whose many arrays carry no types."""
+    return compiled(function)

@@ -77,7 +77,11 @@ def _panel(axes: Axes, mapping: Mapping, g: int) -> Any:
     side = np.stack([-along[:, 1], along[:, 0]], axis=1)
     side /= np.maximum(np.hypot(side[:, 0], side[:, 1]), 1e-9)[:, None]
     links = LineCollection(
-        list(ends + LANE * side[:, None, :]), cmap="YlOrBr", norm=Normalize(0, 1), linewidths=2.5
+        list(ends + LANE * side[:, None, :]),
+        cmap="YlOrBr",
+        norm=Normalize(0, 1),
+        linewidths=2.5,
+        zorder=0.5,
     )
     links.set_array(n_bytes[: chip.n_links] / max(float(n_bytes[: chip.n_links].max(initial=0)), 1))
     axes.add_collection(links)
@@ -97,7 +101,8 @@ def _panel(axes: Axes, mapping: Mapping, g: int) -> Any:
             if chip.n_cores <= 64:
                 axes.text(x, y, str(b), ha="center", va="center", fontsize=7)
             if i == 0:
-                name = mapping.graph[layers[0].operator].name[-NAME_LENGTH:]
+                name = mapping.graph[layers[0].operator].name
+                name = name if len(name) <= NAME_LENGTH else "..." + name[3 - NAME_LENGTH :]
                 extra = f" +{len(layers) - 1}" if len(layers) > 1 else ""
                 axes.plot([], [], "s", color=colour, label=f"{b} {name}{extra}")
     for p, router in enumerate(chip.dram_ports):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -9,7 +11,6 @@ from rich.table import Table
 from slowpoke_mapping.cost import Estimate, GroupEstimate, estimate
 from slowpoke_mapping.mapping import LayerMapping, Mapping
 
-SCHEMA = "slowpoke-map/1"
 MANY_CORES = 8
 
 
@@ -74,43 +75,20 @@ def _bounds(group: GroupEstimate) -> list[str]:
 
 
 def map_json(mapping: Mapping, cost: Estimate | None = None) -> dict[str, Any]:
-    """What `slowpoke map --json` writes; times in cycles of a batch, energy in picojoules."""
+    """The mapping as `Mapping.from_json` reads it, and what it costs for a batch.
+
+    Args:
+        mapping: What to write.
+        cost: Its estimate; None to make it.
+    """
     cost = cost or estimate(mapping)
-    groups = [
-        {
-            "layers": [
-                {
-                    "operator": mapping.graph[layer.operator].name,
-                    "part": {"k": layer.part.k, "b": layer.part.b, "h": layer.part.h,
-                             "w": layer.part.w},
-                    "cores": list(layer.cores),
-                    "ports": {"inputs": layer.flow.inputs, "weights": layer.flow.weights,
-                              "outputs": layer.flow.outputs},
-                }
-                for layer in group.layers
-            ],
-            "cycles": bounds.cycles,
-            "compute_cycles": bounds.compute_cycles,
-            "link_cycles": bounds.link_cycles,
-            "port_cycles": bounds.port_cycles,
-            "byte_hops": bounds.byte_hops,
-            "dram_bytes": bounds.dram_bytes,
-            "energy_pj": bounds.energy_pj,
-            "bound": bounds.bound,
-            "utilisation": bounds.utilisation,
-        }
-        for group, bounds in zip(mapping.groups, cost.groups, strict=True)
-    ]  # fmt: skip
-    return {
-        "schema": SCHEMA,
-        "model": mapping.graph.name,
-        "topology": mapping.chip.topology,
-        "units_per_batch": mapping.units_per_batch,
-        "samples_per_unit": mapping.samples_per_unit,
+    data: dict[str, Any] = json.loads(mapping.to_json())
+    return data | {
         "cycles": cost.cycles,
         "byte_hops": cost.byte_hops,
         "dram_bytes": cost.dram_bytes,
         "energy_pj": cost.energy_pj,
         "edp": cost.edp,
-        "groups": groups,
+        "n_groups": len(mapping.groups),
+        "estimates": [asdict(group) for group in cost.groups],
     }
