@@ -47,3 +47,21 @@ forward(
     "torch_slowpoke.efficiency.cli:app",
     "What failures cost a whole machine: checkpoint cadence and computational efficiency.",
 )
+forward(
+    app,
+    "campaign",
+    "torch_slowpoke.evaluation.cli:campaign_app",
+    "Run every detector over a set of faulty and healthy runs.",
+)
+forward(
+    app,
+    "report",
+    "torch_slowpoke.evaluation.cli:report_app",
+    "Show and write the tables of a campaign.",
+)
+forward(
+    app,
+    "diff",
+    "torch_slowpoke.evaluation.cli:diff_app",
+    "Compare two campaigns on the cases that both have.",
+)

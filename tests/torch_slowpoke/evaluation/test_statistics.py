@@ -22,7 +22,7 @@ def test_wilson_intervals_are_those_of_the_reference() -> None:
     for k, n, low, high in ((242, 301, 0.755, 0.845), (90, 127, 0.624, 0.781),
                             (22, 174, 0.085, 0.184), (0, 300, 0.0, 0.013)):  # fmt: skip
         found = Proportion(k, n).interval
-        assert found == (pytest.approx(low, abs=5e-4), pytest.approx(high, abs=5e-4))
+        assert found == pytest.approx((low, high), abs=5e-4)
 
 
 def test_wilson_is_the_closed_form() -> None:
