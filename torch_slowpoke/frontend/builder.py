@@ -100,7 +100,8 @@ class Call:
     def tensor(self, index: int = 0) -> torch.Tensor:
         """The output (or one of several), for its shape and dtype."""
         value = self.node.meta["val"]
-        return value[index] if isinstance(value, list | tuple) else value
+        chosen: torch.Tensor = value[index] if isinstance(value, list | tuple) else value
+        return chosen
 
     def shape(self, index: int = 0) -> tuple[int, ...]:
         """Extents of the output (or of one of several)."""
@@ -194,7 +195,8 @@ class Builder:
     def _call(self, module: GraphModule, node: Node) -> Any:
         target: Any = node.target
         if target is python_operator.getitem:
-            whole, index = self.resolve(node.args[0]), node.args[1]
+            whole = self.resolve(node.args[0])
+            index: Any = node.args[1]
             return whole[index] if isinstance(whole, list | tuple) else whole
         if isinstance(target, torch._ops.HigherOrderOperator):
             return self._higher_order(node)

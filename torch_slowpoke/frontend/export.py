@@ -132,7 +132,7 @@ def _exported(twin: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     def plain_forward(*inputs: Any, **keywords: Any) -> Any:
         return plain(forward(*inputs, **keywords))
 
-    twin.forward = plain_forward  # type: ignore[method-assign]
+    twin.forward = plain_forward
     return torch.export.export(twin, args, kwargs, strict=False)
 
 
@@ -263,7 +263,7 @@ def _readable(program: ExportedProgram) -> ExportedProgram:
         for node in carrying:
             packet = _packet(node)
             if packet and not _has_row(packet) and node.target in known:
-                wanted[node.target] = known[node.target]  # type: ignore[index]
+                wanted[node.target] = known[node.target]
     return program.run_decompositions(wanted) if wanted or written else program
 
 

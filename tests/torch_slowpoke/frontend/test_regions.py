@@ -355,13 +355,19 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "conv3d": (lambda: nn.Conv3d(2, 2, (3, 2, 3), (2, 1, 2), (1, 0, 1)), (1, 2, 4, 3, 4)),
     "maxpool3d": (lambda: nn.MaxPool3d(2, 2), (1, 2, 4, 4, 4)),
     "conv bn relu": (
-        lambda: nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU()), (1, 2, 5, 5)),
+        lambda: nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.ReLU()),
+        (1, 2, 5, 5),
+    ),
     "two convs": (
         lambda: nn.Sequential(nn.Conv2d(2, 2, 3, 2, 1), nn.GELU(), nn.Conv2d(2, 2, 3, 1, 1)),
-        (1, 2, 8, 7)),
+        (1, 2, 8, 7),
+    ),
     "hand-written norm": (
-        lambda: Function(hand_written_norm, f=nn.Linear(3, 4), g=nn.Linear(4, 2),
-                         scale=nn.Linear(4, 1)), (1, 4, 3)),
+        lambda: Function(
+            hand_written_norm, f=nn.Linear(3, 4), g=nn.Linear(4, 2), scale=nn.Linear(4, 1)
+        ),
+        (1, 4, 3),
+    ),
     "layer norm": (lambda: nn.LayerNorm(4), (1, 3, 4)),
     "layer norm of two": (lambda: nn.LayerNorm([3, 4]), (1, 2, 3, 4)),
     "group norm": (lambda: nn.GroupNorm(2, 4), (1, 4, 2, 3)),
@@ -376,103 +382,302 @@ MODULES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "channel shuffle": (lambda: nn.ChannelShuffle(2), (1, 4, 2, 2)),
     "reflection": (lambda: nn.ReflectionPad2d((1, 2, 0, 1)), (1, 2, 4, 4)),
     "replication": (lambda: nn.ReplicationPad2d(1), (1, 2, 3, 3)),
-    "zero pad": (lambda: nn.Sequential(nn.ZeroPad2d((1, 2, 0, 3)), nn.Conv2d(2, 2, 3)),
-                 (1, 2, 4, 4)),
-    "lstm": (lambda: Function(lambda m, x: m.rnn(x)[0], rnn=nn.LSTM(3, 4, 2, batch_first=True)),
-             (1, 4, 3)),
-    "gru state": (lambda: Function(
-        lambda m, x: m.rnn(x)[1][0], rnn=nn.GRU(3, 2, batch_first=True, bidirectional=True)),
-        (1, 3, 3)),
+    "zero pad": (
+        lambda: nn.Sequential(nn.ZeroPad2d((1, 2, 0, 3)), nn.Conv2d(2, 2, 3)),
+        (1, 2, 4, 4),
+    ),
+    "lstm": (
+        lambda: Function(lambda m, x: m.rnn(x)[0], rnn=nn.LSTM(3, 4, 2, batch_first=True)),
+        (1, 4, 3),
+    ),
+    "gru state": (
+        lambda: Function(
+            lambda m, x: m.rnn(x)[1][0], rnn=nn.GRU(3, 2, batch_first=True, bidirectional=True)
+        ),
+        (1, 3, 3),
+    ),
     "multihead attention": (
-        lambda: Function(lambda m, x: m.a(x, x, x)[0],
-                         a=nn.MultiheadAttention(4, 2, batch_first=True)), (1, 3, 4)),
+        lambda: Function(
+            lambda m, x: m.a(x, x, x)[0], a=nn.MultiheadAttention(4, 2, batch_first=True)
+        ),
+        (1, 3, 4),
+    ),
     "encoder layer": (
         lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, activation="gelu"),
-        (1, 3, 4)),
+        (1, 3, 4),
+    ),
     "self attention": (lambda: Function(self_attention, qkv=nn.Linear(4, 12)), (1, 3, 4)),
     "grouped attention": (
-        lambda: Function(grouped_attention, q=nn.Linear(4, 8), k=nn.Linear(4, 4),
-                         v=nn.Linear(4, 4)), (1, 3, 4)),
+        lambda: Function(
+            grouped_attention, q=nn.Linear(4, 8), k=nn.Linear(4, 4), v=nn.Linear(4, 4)
+        ),
+        (1, 3, 4),
+    ),
     "native grouped attention": (
-        lambda: Function(native_grouped_attention, q=nn.Linear(4, 8), k=nn.Linear(4, 4),
-                         v=nn.Linear(4, 4)), (1, 3, 4)),
+        lambda: Function(
+            native_grouped_attention, q=nn.Linear(4, 8), k=nn.Linear(4, 4), v=nn.Linear(4, 4)
+        ),
+        (1, 3, 4),
+    ),
     "written attention": (
         lambda: Function(written_attention, qkv=nn.Linear(4, 12), out=nn.Linear(4, 4)),
-        (1, 3, 4)),
+        (1, 3, 4),
+    ),
     "rotary": (lambda: Function(rotary, q=nn.Linear(3, 8)), (1, 3, 3)),
     "windows": (lambda: Function(windows, fc=nn.Linear(2, 2)), (1, 4, 6, 2)),
     "shuffled": (
         lambda: Function(shuffled, conv=nn.Conv2d(4, 4, 1), small=nn.Conv2d(2, 3, 3, 1, 1)),
-        (1, 4, 4, 3)),
+        (1, 4, 4, 3),
+    ),
     "squeeze and excite": (
         lambda: Function(squeeze_excite, conv=nn.Conv2d(2, 3, 1), fc=nn.Conv2d(3, 3, 1)),
-        (1, 2, 3, 3)),
+        (1, 2, 3, 3),
+    ),
     "mixer": (lambda: Function(tokens_mixed, mix=nn.Linear(5, 5), fc=nn.Linear(3, 3)), (1, 5, 3)),
-    "patches": (lambda: Function(patches, conv=nn.Conv2d(2, 4, 2, 2), fc=nn.Linear(4, 4),
-                                 norm=nn.LayerNorm(4)), (1, 2, 4, 6)),
+    "patches": (
+        lambda: Function(
+            patches, conv=nn.Conv2d(2, 4, 2, 2), fc=nn.Linear(4, 4), norm=nn.LayerNorm(4)
+        ),
+        (1, 2, 4, 6),
+    ),
     "merging": (lambda: Function(merging, fc=nn.Linear(8, 3)), (1, 4, 6, 2)),
     "padded": (lambda: Function(padded, conv=nn.Conv2d(2, 2, 3)), (1, 2, 5, 5)),
     "sequence first": (lambda: Function(sequence_first, fc=nn.Linear(4, 4)), (1, 3, 4)),
     "frames": (lambda: Function(frames_as_batch, conv=nn.Conv2d(2, 2, 3)), (1, 2, 2, 4, 4)),
     "unfolded": (lambda: Function(unfolded, fc=nn.Linear(9, 2)), (1, 3, 7)),
-    "roll": (lambda: Function(lambda m, x: m.fc(torch.roll(x, (1, -1), (1, 2))),
-                              fc=nn.Linear(2, 2)), (1, 4, 3, 2)),
+    "roll": (
+        lambda: Function(lambda m, x: m.fc(torch.roll(x, (1, -1), (1, 2))), fc=nn.Linear(2, 2)),
+        (1, 4, 3, 2),
+    ),
     "flip": (lambda: Function(lambda m, x: m.c(x.flip(-1)), c=nn.Conv2d(2, 2, 3)), (1, 2, 4, 5)),
-    "repeat": (lambda: Function(lambda m, x: m.c(x.repeat(1, 2, 1, 3)), c=nn.Conv2d(4, 2, 2)),
-               (1, 2, 3, 2)),
-    "interleaved": (lambda: Function(
-        lambda m, x: m.c(x.repeat_interleave(2, dim=2)), c=nn.Conv2d(2, 2, 2)), (1, 2, 3, 3)),
-    "stack": (lambda: Function(lambda m, x: torch.stack([m.f(x), x * 2], dim=2).flatten(1),
-                               f=nn.Linear(3, 3)), (1, 4, 3)),
-    "cat along rows": (lambda: Function(lambda m, x: m.c(torch.cat([x, m.c(x)], 2)),
-                                        c=nn.Conv2d(2, 2, 3, 1, 1)), (1, 2, 3, 3)),
+    "repeat": (
+        lambda: Function(lambda m, x: m.c(x.repeat(1, 2, 1, 3)), c=nn.Conv2d(4, 2, 2)),
+        (1, 2, 3, 2),
+    ),
+    "interleaved": (
+        lambda: Function(lambda m, x: m.c(x.repeat_interleave(2, dim=2)), c=nn.Conv2d(2, 2, 2)),
+        (1, 2, 3, 3),
+    ),
+    "stack": (
+        lambda: Function(
+            lambda m, x: torch.stack([m.f(x), x * 2], dim=2).flatten(1), f=nn.Linear(3, 3)
+        ),
+        (1, 4, 3),
+    ),
+    "cat along rows": (
+        lambda: Function(lambda m, x: m.c(torch.cat([x, m.c(x)], 2)), c=nn.Conv2d(2, 2, 3, 1, 1)),
+        (1, 2, 3, 3),
+    ),
     "cat of flat parts": (
-        lambda: Function(lambda m, x: m.f(torch.cat([x.flatten(1), m.g(x.flatten(1))], 1)),
-                         f=nn.Linear(14, 3), g=nn.Linear(12, 2)), (1, 3, 2, 2)),
-    "sliced tokens": (lambda: Function(lambda m, x: m.f(x[:, 1:]) + x[:, :-1], f=nn.Linear(3, 3)),
-                      (1, 5, 3)),
-    "strided tokens": (lambda: Function(lambda m, x: m.f(x[:, 1::2]), f=nn.Linear(3, 3)),
-                       (1, 6, 3)),
-    "sum over channels": (lambda: Function(lambda m, x: m.c(x).sum(1, keepdim=True) + x,
-                                           c=nn.Conv2d(2, 3, 3, 1, 1)), (1, 2, 4, 3)),
-    "maximum over rows": (lambda: Function(lambda m, x: m.c(x).amax(2), c=nn.Conv2d(2, 3, 1)),
-                          (1, 2, 4, 3)),
-    "running sum": (lambda: Function(lambda m, x: torch.cumsum(m.f(x), 1), f=nn.Linear(3, 2)),
-                    (1, 4, 3)),
-    "sorted": (lambda: Function(lambda m, x: torch.sort(m.f(x), 1)[0], f=nn.Linear(3, 2)),
-               (1, 4, 3)),
-    "best": (lambda: Function(lambda m, x: torch.topk(m.f(x), 2, dim=-1)[0], f=nn.Linear(3, 4)),
-             (1, 4, 3)),
+        lambda: Function(
+            lambda m, x: m.f(torch.cat([x.flatten(1), m.g(x.flatten(1))], 1)),
+            f=nn.Linear(14, 3),
+            g=nn.Linear(12, 2),
+        ),
+        (1, 3, 2, 2),
+    ),
+    "sliced tokens": (
+        lambda: Function(lambda m, x: m.f(x[:, 1:]) + x[:, :-1], f=nn.Linear(3, 3)),
+        (1, 5, 3),
+    ),
+    "strided tokens": (
+        lambda: Function(lambda m, x: m.f(x[:, 1::2]), f=nn.Linear(3, 3)),
+        (1, 6, 3),
+    ),
+    "sum over channels": (
+        lambda: Function(lambda m, x: m.c(x).sum(1, keepdim=True) + x, c=nn.Conv2d(2, 3, 3, 1, 1)),
+        (1, 2, 4, 3),
+    ),
+    "maximum over rows": (
+        lambda: Function(lambda m, x: m.c(x).amax(2), c=nn.Conv2d(2, 3, 1)),
+        (1, 2, 4, 3),
+    ),
+    "running sum": (
+        lambda: Function(lambda m, x: torch.cumsum(m.f(x), 1), f=nn.Linear(3, 2)),
+        (1, 4, 3),
+    ),
+    "sorted": (
+        lambda: Function(lambda m, x: torch.sort(m.f(x), 1)[0], f=nn.Linear(3, 2)),
+        (1, 4, 3),
+    ),
+    "best": (
+        lambda: Function(lambda m, x: torch.topk(m.f(x), 2, dim=-1)[0], f=nn.Linear(3, 4)),
+        (1, 4, 3),
+    ),
     "glu": (lambda: nn.Sequential(nn.Linear(3, 8), nn.GLU()), (1, 4, 3)),
-    "gated": (lambda: Function(lambda m, x: F.silu(m.f(x)) * m.g(x), f=nn.Linear(3, 4),
-                               g=nn.Linear(3, 4)), (1, 2, 3)),
-    "outer product": (lambda: Function(
-        lambda m, x: m.f(x).unsqueeze(-1) * x.unsqueeze(-2), f=nn.Linear(3, 4)), (1, 2, 3)),
-    "einsum": (lambda: Function(
-        lambda m, x: torch.einsum("bsk,btk->bst", m.f(x), x), f=nn.Linear(3, 3)), (1, 4, 3)),
+    "gated": (
+        lambda: Function(
+            lambda m, x: F.silu(m.f(x)) * m.g(x), f=nn.Linear(3, 4), g=nn.Linear(3, 4)
+        ),
+        (1, 2, 3),
+    ),
+    "outer product": (
+        lambda: Function(lambda m, x: m.f(x).unsqueeze(-1) * x.unsqueeze(-2), f=nn.Linear(3, 4)),
+        (1, 2, 3),
+    ),
+    "einsum": (
+        lambda: Function(lambda m, x: torch.einsum("bsk,btk->bst", m.f(x), x), f=nn.Linear(3, 3)),
+        (1, 4, 3),
+    ),
     "bilinear": (lambda: Function(lambda m, x: m.b(x, x * 2), b=nn.Bilinear(3, 3, 2)), (1, 4, 3)),
-    "weights on the left": (lambda: Function(lambda m, x: m.f.weight @ x, f=nn.Linear(4, 5)),
-                            (1, 4, 3)),
-    "not divisible": (lambda: Function(lambda m, x: m.f(x.reshape(x.shape[0], 4, 6)),
-                                       f=nn.Linear(6, 2)), (1, 3, 8)),
+    "weights on the left": (
+        lambda: Function(lambda m, x: m.f.weight @ x, f=nn.Linear(4, 5)),
+        (1, 4, 3),
+    ),
+    "not divisible": (
+        lambda: Function(lambda m, x: m.f(x.reshape(x.shape[0], 4, 6)), f=nn.Linear(6, 2)),
+        (1, 3, 8),
+    ),
     "written part": (lambda: Function(written_part, f=nn.Linear(3, 3)), (1, 4, 3)),
     "in-place view": (lambda: Function(changed_view, f=nn.Linear(3, 3)), (1, 4, 3)),
-    "gathered": (lambda: Function(
-        lambda m, x: m.f(x)[:, torch.tensor([2, 0, 3])], f=nn.Linear(3, 3)), (1, 4, 3)),
-    "selected rows": (lambda: Function(
-        lambda m, x: torch.index_select(m.f(x), 1, torch.tensor([2, 0])), f=nn.Linear(3, 3)),
-        (1, 4, 3)),
-    "im2col": (lambda: Function(lambda m, x: m.f(F.unfold(x, 2, stride=2).transpose(1, 2)),
-                                f=nn.Linear(8, 3)), (1, 2, 4, 4)),
-    "flattened": (lambda: nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(12, 2)),
-                  (1, 2, 4, 4)),
-    "diagonal": (lambda: Function(lambda m, x: torch.diagonal(m.f(x), dim1=1, dim2=2),
-                                  f=nn.Linear(3, 3)), (1, 3, 3)),
+    "gathered": (
+        lambda: Function(lambda m, x: m.f(x)[:, torch.tensor([2, 0, 3])], f=nn.Linear(3, 3)),
+        (1, 4, 3),
+    ),
+    "selected rows": (
+        lambda: Function(
+            lambda m, x: torch.index_select(m.f(x), 1, torch.tensor([2, 0])), f=nn.Linear(3, 3)
+        ),
+        (1, 4, 3),
+    ),
+    "im2col": (
+        lambda: Function(
+            lambda m, x: m.f(F.unfold(x, 2, stride=2).transpose(1, 2)), f=nn.Linear(8, 3)
+        ),
+        (1, 2, 4, 4),
+    ),
+    "flattened": (
+        lambda: nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(12, 2)),
+        (1, 2, 4, 4),
+    ),
+    "diagonal": (
+        lambda: Function(lambda m, x: torch.diagonal(m.f(x), dim1=1, dim2=2), f=nn.Linear(3, 3)),
+        (1, 3, 3),
+    ),
     "local response": (lambda: nn.LocalResponseNorm(3), (1, 5, 2, 2)),
-    "cosine": (lambda: Function(lambda m, x: F.normalize(m.f(x), dim=-1), f=nn.Linear(3, 4)),
-               (1, 2, 3)),
+    "cosine": (
+        lambda: Function(lambda m, x: F.normalize(m.f(x), dim=-1), f=nn.Linear(3, 4)),
+        (1, 2, 3),
+    ),
+    "conv same even k": (
+        lambda: nn.Conv2d(2, 2, (4, 3), padding="same", dilation=(1, 2)),
+        (1, 2, 6, 7),
+    ),
+    "circular conv": (lambda: nn.Conv2d(2, 2, 3, padding=1, padding_mode="circular"), (1, 2, 5, 5)),
+    "negative pad": (
+        lambda: Function(lambda m, x: m.c(F.pad(x, (-1, 2, 1, -2))), c=nn.Conv2d(2, 2, 2)),
+        (1, 2, 6, 6),
+    ),
+    "pad then reshape": (
+        lambda: Function(
+            lambda m, x: m.f(
+                F.pad(x, (0, 0, 1, 2))
+                .reshape(x.shape[0], 2, 4, 3)
+                .transpose(1, 2)
+                .reshape(x.shape[0], 4, 6)
+            ),
+            f=nn.Linear(6, 2),
+        ),
+        (1, 5, 3),
+    ),
+    "lstm seq first": (
+        lambda: Function(lambda m, x: m.r(x.transpose(0, 1))[0].transpose(0, 1), r=nn.LSTM(3, 4)),
+        (1, 4, 3),
+    ),
+    "adaptive max": (lambda: nn.AdaptiveMaxPool2d((3, 2)), (1, 2, 7, 5)),
+    "space to depth": (
+        lambda: Function(
+            lambda m, x: m.f(
+                x.view(x.shape[0], 2, 3, 2, 2, 2)
+                .permute(0, 2, 4, 1, 3, 5)
+                .reshape(x.shape[0], 6, 8)
+            ),
+            f=nn.Linear(8, 2),
+        ),
+        (1, 2, 6, 4),
+    ),
+    "ellipsis stride": (
+        lambda: Function(lambda m, x: m.f(x)[..., ::2] + x[..., 1:], f=nn.Linear(3, 4)),
+        (1, 4, 3),
+    ),
+    "meshcat": (
+        lambda: Function(
+            lambda m, x: torch.cat([m.f(x), x[:, 1:], m.f(x)[:, :2]], 1)[:, 2:7].flatten(1),
+            f=nn.Linear(3, 3),
+        ),
+        (1, 4, 3),
+    ),
+    "group on tokens": (
+        lambda: Function(
+            lambda m, x: nn.functional.group_norm(m.f(x).transpose(1, 2), 2).transpose(1, 2),
+            f=nn.Linear(3, 4),
+        ),
+        (1, 4, 3),
+    ),
+    "expand mul": (
+        lambda: Function(
+            lambda m, x: (m.f(x)[:, None].expand(-1, 2, -1, -1).reshape(x.shape[0], 8, 3)) * 2,
+            f=nn.Linear(3, 3),
+        ),
+        (1, 4, 3),
+    ),
+    "tile merge": (
+        lambda: Function(
+            lambda m, x: m.f(x).repeat(1, 2, 2).view(x.shape[0], 4, 2, 6).mean(2), f=nn.Linear(3, 3)
+        ),
+        (1, 4, 3),
+    ),
+    "masked softmax": (
+        lambda: Function(
+            lambda m, x: m.f(x).masked_fill(torch.eye(4, 3).bool(), -9.0).softmax(1),
+            f=nn.Linear(3, 3),
+        ),
+        (1, 4, 3),
+    ),
+    "sdpa 3d": (
+        lambda: Function(
+            lambda m, x: F.scaled_dot_product_attention(m.f(x), x, m.g(x)),
+            f=nn.Linear(3, 3),
+            g=nn.Linear(3, 5),
+        ),
+        (1, 4, 3),
+    ),
+    "trilinear": (lambda: nn.Upsample(size=(3, 5, 2), mode="trilinear"), (1, 1, 2, 3, 4)),
+    "fold": (
+        lambda: Function(lambda m, x: F.fold(F.unfold(x, 2, stride=1), (4, 4), 2)),
+        (1, 1, 4, 4),
+    ),
+    "cdist": (lambda: Function(lambda m, x: torch.cdist(m.f(x), x), f=nn.Linear(3, 3)), (1, 4, 3)),
+    "scatter": (
+        lambda: Function(
+            lambda m, x: torch.zeros_like(x).index_copy(1, torch.tensor([2, 0]), m.f(x)[:, :2]),
+            f=nn.Linear(3, 3),
+        ),
+        (1, 4, 3),
+    ),
+    "gather": (
+        lambda: Function(
+            lambda m, x: torch.gather(m.f(x), 1, torch.zeros(x.shape[0], 2, 3, dtype=torch.long)),
+            f=nn.Linear(3, 3),
+        ),
+        (1, 4, 3),
+    ),
+    "unfold overlap": (
+        lambda: Function(lambda m, x: m.c(x).unfold(3, 2, 1).sum(-1), c=nn.Conv2d(2, 2, 1)),
+        (1, 2, 3, 4),
+    ),
+    "swapped batchwise": (
+        lambda: Function(lambda m, x: m.f(x.permute(2, 0, 1)).permute(1, 2, 0), f=nn.Linear(4, 5)),
+        (1, 4, 3),
+    ),
+    "split uneven": (
+        lambda: Function(
+            lambda m, x: torch.cat(m.f(x).split([1, 3, 2], -1)[::-1], -1), f=nn.Linear(3, 6)
+        ),
+        (1, 4, 3),
+    ),
     "triangle": (lambda: Function(lambda m, x: torch.tril(m.f(x)), f=nn.Linear(3, 3)), (1, 3, 3)),
-}  # fmt: skip
+}
 
 
 def written_part(m: Any, x: torch.Tensor) -> Any:
@@ -556,7 +761,7 @@ def test_random_chains_of_views_never_lose_an_element(data: st.DataObject) -> No
             elif name == "merge":
                 x = x.flatten(values[0], values[0] + 1)
             elif name == "split":
-                x = x.unflatten(values[0], (values[1], -1))
+                x = x.unflatten(values[0], (values[1], -1))  # type: ignore[no-untyped-call]
             elif name == "slice":
                 x = x.narrow(values[0], values[1], x.shape[values[0]] - values[1])
             else:

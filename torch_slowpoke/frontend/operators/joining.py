@@ -9,6 +9,7 @@ from slowpoke_mapping.graph import B, K, OpKind
 from torch_slowpoke.frontend.builder import Call, Row
 from torch_slowpoke.frontend.needs import WHOLE, Need
 from torch_slowpoke.frontend.operators.elementwise import broadcast_needs, inherited
+from torch_slowpoke.frontend.operators.views import fresh_parts
 from torch_slowpoke.frontend.values import Constant, constants, views
 from torch_slowpoke.frontend.view import Part, View, by_rank, laid_out, parts_of
 
@@ -82,8 +83,10 @@ def _written(call: Call) -> Any:
             flows.append((view, broadcast_needs(view, len(shape))))
         else:
             flows.append((view, [Need(WHOLE)] * len(view.dims)))
-    like = [base] if isinstance(base, View) else []
-    out = inherited(like, shape)
+    if isinstance(base, View):
+        out = inherited([base], shape)
+    else:  # into a constant: the samples are those of what is written
+        out = laid_out(by_rank(fresh_parts(sources[0], shape)), 0)
     return call.emit(OpKind.MOVE, flows, out, weights=constants([base]))
 
 
