@@ -23,6 +23,9 @@ from slowpoke_sim.speeds import Speeds
 from slowpoke_sim.timing import Clock, Timing
 from slowpoke_tracer.trace import COMPUTE_DTYPE, TRANSFER_DTYPE, Trace, TraceMeta
 
+_FIRST_HORIZON_CYCLES = 1e4
+"""Endless intermittent faults are tabulated up to here, then four times as far as is needed."""
+
 
 class Engine(Protocol):
     """Runs one phase of a plan."""
@@ -109,7 +112,7 @@ class Machine:
     def phases(self, hop_cycles: bool = False) -> Iterator[Phase]:
         """Every phase in order: the groups of batch 0, of batch 1, ..."""
         program, now = self.plan.program, 0.0
-        speeds = Speeds.of_faults(program.chip, self.faults, 1e6)
+        speeds = Speeds.of_faults(program.chip, self.faults, _FIRST_HORIZON_CYCLES)
         for batch in range(program.n_batches):
             for group in range(program.n_groups):
                 while True:
@@ -121,7 +124,8 @@ class Machine:
                         break
                     # an endless intermittent fault goes on beyond the table: extend it, run again
                     self.components = before
-                    speeds = Speeds.of_faults(program.chip, self.faults, 2 * phase.end_cycles)
+                    horizon = 4 * phase.end_cycles
+                    speeds = Speeds.of_faults(program.chip, self.faults, horizon)
                 now = phase.end_cycles
                 yield phase
 

@@ -225,12 +225,15 @@ class _Run:
         """Changes the speed of servers when a fault starts, steps or ends (SlowPoke 3.5)."""
         changes = []
         for server in range(self.plan.n_servers):
-            for i in range(self.speeds.offsets[server], self.speeds.offsets[server + 1]):
-                time, slowdown = float(self.speeds.times[i]), float(self.speeds.slowdowns[i])
-                if time <= self.start:
-                    self.servers[server].slowdown = slowdown
-                else:
-                    changes.append((time, server, slowdown))
+            span = slice(self.speeds.offsets[server], self.speeds.offsets[server + 1])
+            times, slowdowns = self.speeds.times[span], self.speeds.slowdowns[span]
+            past = int(np.searchsorted(times, self.start, side="right"))
+            if past > 0:
+                self.servers[server].slowdown = float(slowdowns[past - 1])
+            changes += [
+                (float(time), server, float(slowdown))
+                for time, slowdown in zip(times[past:], slowdowns[past:], strict=True)
+            ]
         for time, server, slowdown in sorted(changes):
             if time > self.clock.now:
                 yield _At(self.clock, time, _CHANGE)
