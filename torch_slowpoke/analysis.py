@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowpoke_mapping.chip import ChipConfig
+from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.faults import Fault
 from slowpoke_mapping.graph import OperatorGraph
 from slowpoke_mapping.mapping import Mapping
 from slowpoke_mapping.program import Program
+from slowpoke_sim.noise import Noise
 from slowpoke_sim.timing import Timing
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.trace import Trace
+from torch_slowpoke import whatif
+from torch_slowpoke.whatif import Cost, Remap
 
 SCHEMA = 1
 
@@ -43,7 +47,8 @@ class Analysis:
         unprobed_timing: Of the healthy run without probes.
         faults: What was injected.
         exposure: Services on each fault's component that overlapped it.
-        noise: Name of the noise.
+        costs: What each reported place costs, by replay with and without it.
+        noise_model: The noise of every run.
         engine: Which engine ran.
         seed: Of noise and search.
     """
@@ -59,7 +64,8 @@ class Analysis:
     unprobed_timing: Timing
     faults: tuple[Fault, ...]
     exposure: tuple[int, ...]
-    noise: str
+    costs: tuple[Cost, ...]
+    noise_model: Noise
     engine: str
     seed: int
 
@@ -67,6 +73,11 @@ class Analysis:
     def chip(self) -> ChipConfig:
         """The chip."""
         return self.program.chip
+
+    @property
+    def noise(self) -> str:
+        """Name of the noise."""
+        return self.noise_model.name
 
     @property
     def overhead(self) -> float:
@@ -77,6 +88,23 @@ class Analysis:
     def slowdown(self) -> float:
         """What the faults cost: makespan over the healthy one's."""
         return self.timing.makespan_cycles / self.healthy_timing.makespan_cycles
+
+    def remap(self) -> Remap:
+        """Map the model again, around what was reported, and simulate what that brings.
+
+        Raises:
+            SlowpokeError: Nothing was reported.
+        """
+        if not self.diagnosis.reported:
+            raise SlowpokeError("nothing is reported slow, so there is nothing to map around")
+        return whatif.remap(
+            self.graph,
+            self.mapping,
+            self.diagnosis,
+            inferences=self.program.n_inferences,
+            noise=self.noise_model,
+            seed=self.seed,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON can hold it: `verdict`, `reported`, `ranked` and what led there."""
@@ -98,6 +126,7 @@ class Analysis:
             "healthy_probability": self.diagnosis.healthy_probability,
             "reported": [suspect_dict(s, self.chip.clock_hz) for s in self.diagnosis.reported],
             "ranked": [suspect_dict(s, self.chip.clock_hz) for s in self.diagnosis.ranked],
+            "costs": [{"place": str(c.place), "slowdown": c.ratio} for c in self.costs],
             "not_covered": [str(place) for place in self.diagnosis.not_covered],
             "method": self.diagnosis.method,
             "notes": list(self.diagnosis.notes),

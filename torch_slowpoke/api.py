@@ -17,11 +17,13 @@ from slowpoke_mapping.lowering import lower
 from slowpoke_mapping.mapper import map_graph
 from slowpoke_mapping.mapping import Mapping
 from slowpoke_sim.machine import run
+from slowpoke_sim.noise import noise_of
 from slowpoke_sim.twin import DigitalTwin
 from slowpoke_tracer.probes import instrument
 from slowpoke_tracer.recorder import SketchConfig, record
 from slowpoke_tracer.tracer import diagnose
 from torch_slowpoke.analysis import Analysis, Progress, quiet
+from torch_slowpoke.whatif import costs
 
 N_STAGES = 4
 
@@ -139,6 +141,7 @@ def analyze(
     progress("diagnose", 3, N_STAGES)
     twin = DigitalTwin(program, noise=noise)
     diagnosis = diagnose(summary, program, twin=twin, detector=detector, seed=seed)
+    price = costs(program, diagnosis, noise, seed)
     progress("done", N_STAGES, N_STAGES)
     return Analysis(
         graph=graph,
@@ -152,7 +155,8 @@ def analyze(
         unprobed_timing=unprobed,
         faults=injected,
         exposure=observed.exposure,
-        noise=noise if isinstance(noise, str) else noise.name,
+        costs=price,
+        noise_model=noise_of(noise),
         engine=engine,
         seed=seed,
     )

@@ -11,11 +11,13 @@ from slowpoke_mapping.graph import GRAPH_INPUT, Edge, Operator, OperatorGraph, O
 from slowpoke_mapping.lowering import lower
 from slowpoke_mapping.mapper import map_graph
 from slowpoke_sim.machine import run
+from slowpoke_sim.noise import noise_of
 from slowpoke_tracer.diagnosis import Diagnosis
 from slowpoke_tracer.probes import instrument
 from slowpoke_tracer.recorder import record
 from slowpoke_tracer.trace import COMPUTE_DTYPE, TRANSFER_DTYPE, Trace, TraceMeta
 from torch_slowpoke.analysis import Analysis
+from torch_slowpoke.whatif import costs
 
 HOSTILE = "</script><b>&'\""
 """A name that would break a page that did not escape it."""
@@ -74,7 +76,8 @@ def analysis_of(two_layers: OperatorGraph) -> Callable[..., Analysis]:
             unprobed_timing=run(plain, noise="none").timing,
             faults=faults,
             exposure=observed.exposure,
-            noise="none",
+            costs=costs(program, diagnosis, "none", 0),
+            noise_model=noise_of("none"),
             engine="compiled",
             seed=0,
         )

@@ -41,6 +41,8 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     yield f"injected  {faults}{exposed}"
     cost = f", {analysis.slowdown:.2f}x the healthy run" if analysis.faults else ""
     yield f"time      {_ms(timing.makespan_cycles, chip.clock_hz)} in all{cost}"
+    for price in analysis.costs:
+        yield f"cost      {price.place}: {price.ratio:.2f}x the time of the run without it"
     yield f"cores     {stalls_text(timing)}"
     yield f"busiest   {busiest_text(timing, chip)}"
     yield (

@@ -8,9 +8,9 @@ with the buckets and with the number of keys that the program can leave, never w
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from slowpoke_mapping.compiled import compiled_untyped
 from slowpoke_tracer.layout import COUNT_MAX
 from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.static_sketch import EMPTY_MIN, Cells, update_cell
@@ -91,8 +91,13 @@ class HashSketch:
         self.n_evicted = np.zeros(n_cores, np.int64)
         self.cells = Cells(n_entries, n_cells)
         # When each entry was inserted and last updated, in records seen by the whole sketch.
-        self._stamps = np.zeros((n_entries, 2), np.int64)
-        self._clock = np.zeros(1, np.int64)
+        stamps = np.zeros((n_entries, 2), np.int64)
+        clock = np.zeros(1, np.int64)
+        self._stage_1 = (self.bucket_of_key, self.bucket_key, self.frequency)
+        self._stage_2 = (
+            self.entry_offsets, self.entry_of_key, self.entry_key, self.missed, self.length,
+            self.n_evicted, stamps, clock,
+        )  # fmt: skip
 
     def insert(
         self,
@@ -103,20 +108,19 @@ class HashSketch:
         n: int,
     ) -> None:
         """Offer the first n records."""
+        policy = _POLICIES.index(self.config.eviction)
         _insert(
-            keys, cells, starts, ends, n, self.core_of_key, self.bucket_of_key, self.bucket_key,
-            self.frequency, self.config.threshold, self.entry_offsets, self.entry_of_key,
-            self.entry_key, self.missed, self.length, self.n_evicted, self._stamps, self._clock,
-            _POLICIES.index(self.config.eviction), self.cells.arrays,
+            keys, cells, starts, ends, n, self.core_of_key, self._stage_1, self.config.threshold,
+            self._stage_2, policy, self.cells.arrays,
         )  # fmt: skip
 
 
-@njit(cache=True, _nrt=False)
+@compiled_untyped
 def _insert(  # type: ignore[no-untyped-def]
-    keys, cells, starts, ends, n, core_of_key, bucket_of_key, bucket_key, frequency, threshold,
-    entry_offsets, entry_of_key, entry_key, missed, length, n_evicted, stamps, clock, policy,
-    arrays,
+    keys, cells, starts, ends, n, core_of_key, stage_1, threshold, stage_2, policy, arrays
 ):  # fmt: skip
+    bucket_of_key, bucket_key, frequency = stage_1
+    entry_offsets, entry_of_key, entry_key, missed, length, n_evicted, stamps, clock = stage_2
     n_tables = bucket_of_key.shape[1]
     for i in range(n):
         key = keys[i]
@@ -159,7 +163,7 @@ def _insert(  # type: ignore[no-untyped-def]
         stamps[entry, 1] = clock[0]
 
 
-@njit(cache=True, _nrt=False)
+@compiled_untyped
 def _victim(low, high, stamps, policy, arrays):  # type: ignore[no-untyped-def]
     """The healthiest, or the longest not updated; among equals the earliest."""
     count, log_sum, _, log_max, _, _ = arrays
@@ -179,7 +183,7 @@ def _victim(low, high, stamps, policy, arrays):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True, _nrt=False)
+@compiled_untyped
 def _clear(entry, arrays):  # type: ignore[no-untyped-def]
     count, log_sum, log_min, log_max, sums, times = arrays
     for cell in range(count.shape[1]):

@@ -8,9 +8,9 @@ the cores would see them.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from slowpoke_mapping.compiled import compiled_untyped
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.program import Program
 from slowpoke_tracer.hash_sketch import HashSketch, fingerprints_differ, key_tags, mixed
@@ -159,13 +159,13 @@ def _sketch_of(
     return HashSketch(core, tags, config, program.chip.n_cores, n_cells)
 
 
-@njit(cache=True, _nrt=False)
+@compiled_untyped
 def _known(start, end):  # type: ignore[no-untyped-def]
     """When a record is made: its end, or its start where a probe read the clock before only."""
     return start if np.isnan(end) else end
 
 
-@njit(cache=True, _nrt=False)
+@compiled_untyped
 def _next_records(  # type: ignore[no-untyped-def]
     compute, transfers, at, of_event, port_of_event, recorder_of_key, n_batches, skew,
     epoch_times, raw, odd, keys, epochs, starts, ends,

@@ -10,11 +10,12 @@ arrays at every record (measured: 160 ns a record with the counting, 34 ns witho
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from slowpoke_mapping.compiled import compiled_untyped
 from slowpoke_tracer.layout import LOG_CODE_MAX, LOG_STEPS, MIN_DURATION_CYCLES
 
 EMPTY_MIN = LOG_CODE_MAX + 1
@@ -33,6 +34,7 @@ class Cells:
         log_max: (n, n_cells) largest code; -1 in empty cells.
         sums: (n, 2) float32: sum of durations, sum of squared durations.
         times: (n, 2) first start, last end; inf, -inf while empty.
+        arrays: All of them, in the order in which the compiled functions take them.
     """
 
     def __init__(self, n_slots: int, n_cells: int):
@@ -44,21 +46,19 @@ class Cells:
         self.sums = np.zeros((n_slots, 2), np.float32)
         self.times = np.empty((n_slots, 2))
         self.times[:] = np.inf, -np.inf
-
-    @property
-    def arrays(self) -> tuple[NDArray[np.generic], ...]:
-        """All arrays, in the order in which the compiled functions take them."""
-        return (self.count, self.log_sum, self.log_min, self.log_max, self.sums, self.times)
+        self.arrays: tuple[NDArray[Any], ...] = (
+            self.count, self.log_sum, self.log_min, self.log_max, self.sums, self.times,
+        )  # fmt: skip
 
 
-@njit(cache=True, _nrt=False)
+@compiled_untyped
 def log_code(duration_cycles: float) -> int:
     """round(2048 ln(duration)), of a duration of at least one cycle."""
     code = math.floor(LOG_STEPS * math.log(duration_cycles) + 0.5)
     return min(code, LOG_CODE_MAX)
 
 
-@njit(cache=True, _nrt=False)
+@compiled_untyped
 def update_cell(arrays, slot, cell, start, end, most):  # type: ignore[no-untyped-def]
     """Fold one record into its slot; constant cost. A cell takes `most` records into its sum."""
     count, log_sum, log_min, log_max, sums, times = arrays
@@ -81,7 +81,7 @@ def update_cell(arrays, slot, cell, start, end, most):  # type: ignore[no-untype
         times[slot, 1] = end
 
 
-@njit(cache=True, _nrt=False)
+@compiled_untyped
 def insert_static(arrays, slot_of_key, keys, epochs, starts, ends, n):  # type: ignore[no-untyped-def]
     """Fold n records into the slots of their keys; those without a slot (-1) are left out."""
     for i in range(n):
