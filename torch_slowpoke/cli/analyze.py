@@ -40,6 +40,9 @@ def analyze(
     trace: Annotated[
         Path | None, typer.Option("--trace", help="Write every record (Parquet).")
     ] = None,
+    remap: Annotated[
+        bool, typer.Option("--remap", help="Map the model around what is slow; say what it brings.")
+    ] = False,
 ) -> None:
     """Run a model on a simulated chip and say which core or link is slow."""
     check_outputs(json=json, plot=plot, html=html, perfetto=perfetto, trace=trace)
@@ -70,6 +73,8 @@ def analyze(
         )
     if json != STANDARD_OUTPUT:
         print(analysis)
+        if remap and analysis.diagnosis.reported:
+            print(f"remap     {analysis.remap()}")
     if json is not None:
         write_json(analysis.to_dict(), json)
     if plot is not None:
