@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures as cf
+import contextlib
 import multiprocessing
 import os
+import signal
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -206,8 +208,7 @@ def _pooled(tasks: list[Task], workers: int, keeper: _Keeper) -> float:
     while left:
         before = len(left)
         try:
-            context = multiprocessing.get_context("spawn")
-            with cf.ProcessPoolExecutor(workers, mp_context=context) as pool:
+            with _pool(workers) as pool:
                 at = _submitted(list(left.values()), pool, keeper, left)
                 prepared = prepared or at
         except cf.BrokenExecutor:
@@ -218,6 +219,26 @@ def _pooled(tasks: list[Task], workers: int, keeper: _Keeper) -> float:
                     "(memory) and resume"
                 ) from None
     return prepared or time.perf_counter()
+
+
+@contextlib.contextmanager
+def _pool(workers: int) -> Iterator[cf.ProcessPoolExecutor]:
+    """Fresh processes (spawned: threads of this one would not survive a fork)."""
+    context = multiprocessing.get_context("spawn")
+    pool = cf.ProcessPoolExecutor(workers, context, initializer=_leave_interrupts_to_the_parent)
+    try:
+        yield pool
+    except BaseException:
+        # nobody waits for minutes after Ctrl-C: what is half done is done again on resuming
+        for process in (getattr(pool, "_processes", None) or {}).values():
+            process.terminate()
+        pool.shutdown(cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _submitted(
@@ -240,7 +261,9 @@ def _submitted(
             while waiting and len(running) < width:
                 task = waiting.popleft()
                 running[executor.submit(execute, task)] = task
-            for future in cf.wait(running, return_when=cf.FIRST_COMPLETED).done:
+            finished = cf.wait(running, return_when=cf.FIRST_COMPLETED).done
+            # what succeeded is kept before what failed is told
+            for future in sorted(finished, key=lambda one: one.exception() is not None):
                 task = running.pop(future)
                 keeper.keep(future.result())
                 if left is not None:
