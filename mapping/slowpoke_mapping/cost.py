@@ -177,7 +177,12 @@ def estimate_group(
     link = float((unit_channel * units + load.channel_bytes(load.once) / speeds.channel).max())
     port = float((unit_port * units + _port_cycles(load, load.once, chip, speeds)).max())
 
-    fill, pipeline = pipeline_run(_stages(mapping, plan, load, speeds, piece_cycles), chip.n_cores)
+    stages = _stages(mapping, plan, load, speeds, piece_cycles)
+    fill, pipeline = pipeline_run(stages, chip.n_cores)
+    if units > 1 and float(unit_channel.max()) * (units - 1) > pipeline - fill:
+        # a channel is the slowest stage: the first unit's way, then one turn of it a unit
+        fill, _ = pipeline_run(stages._replace(units=1), chip.n_cores)
+        pipeline = max(pipeline, fill + (units - 1) * float(unit_channel.max()))
     cycles = max(pipeline, link, port)
     period = (pipeline - fill) / (units - 1) if units > 1 else pipeline
     compute = float(busy_core.max()) * units
