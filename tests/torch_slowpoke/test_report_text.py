@@ -30,8 +30,8 @@ def test_it_fits_on_a_screen_and_every_line_has_its_heading(
     assert len(lines) <= 24
     headings = [line.split()[0] for line in lines[2:]]
     assert headings == [
-        "model", "chip", "injected", "time", "cost", "cores", "busiest", "mapping", "sketch", "probes",
-        "method", "next", "note",
+        "model", "chip", "injected", "time", "cost", "cores", "busiest", "mapping", "sketch",
+        "probes", "method", "next", "note",
     ]  # fmt: skip
 
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from torch_slowpoke.cli import options as o
-from torch_slowpoke.cli.outputs import STANDARD_OUTPUT, check_outputs, write_json
+from torch_slowpoke.cli.outputs import STANDARD_OUTPUT, check_outputs, print_table, write_json
 from torch_slowpoke.cli.progress import progress_bar
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from slowpoke_mapping.cost import Estimate
-    from slowpoke_mapping.mapping import LayerMapping, Mapping
 
 
 def map_(
@@ -39,17 +33,21 @@ def map_(
         Path | None,
         typer.Option("--json", help="Write the mapping, for analyze --mapping; - for stdout."),
     ] = None,
+    plot: o.Plot = None,
 ) -> None:
     """Map a model onto a chip and say what limits each layer group."""
-    check_outputs(json=json)
-    from rich.console import Console
+    check_outputs(json=json, plot=plot)
+    if plot is not None:
+        from torch_slowpoke.report.plots import check_format
 
+        check_format(plot)
     from slowpoke_mapping.capacity import RESIDENCIES, Residency
     from slowpoke_mapping.cost import estimate
     from slowpoke_mapping.errors import SlowpokeError
     from slowpoke_mapping.mapper import map_graph
     from slowpoke_mapping.objective import objective_function
     from torch_slowpoke.api import chip_for, operator_graph
+    from torch_slowpoke.report.map_table import map_json, map_table
 
     if residency not in RESIDENCIES:
         raise SlowpokeError(f"--residency {residency!r}: choose {' or '.join(RESIDENCIES)}")
@@ -73,69 +71,10 @@ def map_(
         )
     cost = estimate(mapping, residency=kept)
     if json != STANDARD_OUTPUT:
-        print(mapping)
-        print(cost)
-        Console().print(_table(mapping, cost))
+        print_table(map_table(mapping, cost))
     if json is not None:
-        write_json(_data(mapping, cost), json)
+        write_json(map_json(mapping, cost), json)
+    if plot is not None:
+        from torch_slowpoke.report.map_plot import save_map
 
-
-def _table(mapping: Mapping, cost: Estimate) -> Table:
-    """A line for each layer; a group's costs stand beside its first."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("group", justify="right")
-    for heading in ("layer", "cuts", "cores"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("kcycles", "bound", "used"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for number, (group, its) in enumerate(zip(mapping.groups, cost.groups, strict=True)):
-        for first, layer in enumerate(group.layers):
-            costs = ("", "", "")
-            if first == 0:
-                costs = (f"{its.cycles / 1e3:,.1f}", its.bound, f"{its.utilisation:.0%}")
-            name = mapping.graph[layer.operator].name
-            head = str(number) if first == 0 else ""
-            table.add_row(head, name, _cuts(layer), _cores(layer.cores), *costs)
-    return table
-
-
-def _cuts(layer: LayerMapping) -> str:
-    """`k4 h2`: into how many pieces each dimension is cut, where it is."""
-    part = layer.part
-    cuts = (("k", part.k), ("b", part.b), ("h", part.h), ("w", part.w))
-    return " ".join(f"{name}{n}" for name, n in cuts if n > 1) or "whole"
-
-
-def _cores(cores: tuple[int, ...]) -> str:
-    """`0-3,7`: neighbouring ids as ranges, in the order of the pieces.
-
-    >>> _cores((0, 1, 2, 3, 7, 6))
-    '0-3,7,6'
-    """
-    runs: list[list[int]] = []
-    for core in cores:
-        if runs and core == runs[-1][-1] + 1:
-            runs[-1].append(core)
-        else:
-            runs.append([core])
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
-
-
-def _data(mapping: Mapping, cost: Estimate) -> dict[str, Any]:
-    """The mapping as `Mapping.from_json` reads it, and what it costs."""
-    import json
-    from dataclasses import asdict
-
-    data: dict[str, Any] = json.loads(mapping.to_json())
-    return data | {
-        "cycles": cost.cycles,
-        "byte_hops": cost.byte_hops,
-        "dram_bytes": cost.dram_bytes,
-        "energy_pj": cost.energy_pj,
-        "edp": cost.edp,
-        "n_groups": len(mapping.groups),
-        "estimates": [asdict(group) for group in cost.groups],
-    }
+        save_map(mapping, plot)

@@ -6,12 +6,16 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slowpoke_mapping.errors import SlowpokeError
 from torch_slowpoke.report.jsonable import finite
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 STANDARD_OUTPUT = Path("-")
+PIPE_COLUMNS = 120
 
 
 def check_outputs(**paths: Path | None) -> None:
@@ -41,6 +45,13 @@ def _check_writable(option: str, path: Path) -> None:
         raise SlowpokeError(f"--{option} {path}: there is no folder {folder}; make it first")
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise SlowpokeError(f"--{option} {path}: cannot be written; choose another place")
+
+
+def print_table(table: Table) -> None:
+    """Print a table as wide as the terminal, or PIPE_COLUMNS wide where there is none."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else PIPE_COLUMNS).print(table)
 
 
 def write_json(data: dict[str, Any], path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from torch_slowpoke.cli import options as o
-from torch_slowpoke.cli.outputs import STANDARD_OUTPUT, check_outputs, write_json
+from torch_slowpoke.cli.outputs import STANDARD_OUTPUT, check_outputs, print_table, write_json
 from torch_slowpoke.cli.progress import Report, progress_bar
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ def graph(
 ) -> None:
     """Show a model as operators: MACs, weight and activation bytes."""
     check_outputs(json=json, dot=dot)
-    from rich.console import Console
-
     from torch_slowpoke.api import operator_graph
     from torch_slowpoke.report.graph_table import graph_dot, graph_json, graph_table
 
@@ -55,7 +53,7 @@ def graph(
         progress("import the model", 0, 1)
         operators = operator_graph(model)
     if json != STANDARD_OUTPUT:
-        Console().print(graph_table(operators, by, depth))
+        print_table(graph_table(operators, by, depth))
     if json is not None:
         write_json(graph_json(operators), json)
     if dot is not None:
@@ -81,8 +79,6 @@ def simulate(
 ) -> None:
     """Run a model on the simulated chip and say where the time goes."""
     check_outputs(json=json, plot=plot, trace=trace)
-    from rich.console import Console
-
     from slowpoke_mapping.lowering import lower
     from slowpoke_sim.machine import run
     from torch_slowpoke.report.plots import check_format, run_figure, save_figure
@@ -105,7 +101,7 @@ def simulate(
         for injected, services in zip(result.faults, result.exposure, strict=True):
             print(f"injected  {injected}: {services:,} services exposed")
         for table in timing_tables(timing, on):
-            Console().print(table)
+            print_table(table)
     if json is not None:
         write_json({"schema": 1, "model": program.model, **timing_dict(timing, on)}, json)
     if plot is not None:
@@ -134,8 +130,6 @@ def record(
 ) -> None:
     """Say what the recorder keeps of a run, in counted bytes."""
     check_outputs(json=json)
-    from rich.console import Console
-
     from slowpoke_mapping.lowering import lower
     from slowpoke_sim.machine import simulate as streamed
     from slowpoke_tracer.probes import instrument
@@ -151,7 +145,7 @@ def record(
         sketch = streamed(program, fault or (), noise, seed, sink=recorder)
     if json != STANDARD_OUTPUT:
         print(f"{program} on {program.chip.network}")
-        Console().print(record_table(sketch))
+        print_table(record_table(sketch))
         for line in record_lines(sketch):
             print(line)
     if json is not None:

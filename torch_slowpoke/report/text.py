@@ -29,7 +29,8 @@ def _lines(analysis: Analysis) -> Iterator[str]:
     chip, diagnosis, timing = analysis.chip, analysis.diagnosis, analysis.timing
     yield from str(diagnosis).splitlines()
     yield ""
-    yield f"model     {analysis.graph.name}: {analysis.graph.macs / 1e9:.3f} GMAC an inference, " + (
+    yield (
+        f"model     {analysis.graph.name}: {analysis.graph.macs / 1e9:.3f} GMAC an inference, "
         f"{analysis.program.n_inferences} inferences"
     )
     yield (
