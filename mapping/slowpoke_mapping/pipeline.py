@@ -163,11 +163,15 @@ def _run(stages: Stages, room: _Room, times: Floats) -> None:
     # all reads that wait for nothing stand at the ports at once, in the order of their layers
     for layer in range(n_layers):
         fetched = _through_ports(room, stages.once_port, layer, 0.0, stages.once_pass[layer])
+        done = fetched
+        if stages.reads[layer]:
+            # messages of the first units queue side by side: the first is complete with the last
+            for _ in range(min(depth, units)):
+                done = _through_ports(room, stages.read_port, layer, 0.0, stages.read_pass[layer])
         for u in range(units):
             task = layer * units + u
             room.ready[task] = max(room.ready[task], fetched)
             if stages.reads[layer] and u < depth:
-                done = _through_ports(room, stages.read_port, layer, 0.0, stages.read_pass[layer])
                 room.ready[task] = max(room.ready[task], done)
                 room.waiting[task] -= 1
     for task in range(n):
