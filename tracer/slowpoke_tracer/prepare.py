@@ -109,15 +109,16 @@ def _prepared(
         "mean": Scanner.of(baseline, baseline.means, candidates, n_groups),
         "max": Scanner.of(baseline, baseline.maxima, candidates, n_groups),
     }
+    floors = {"mean": config.least_score, "max": config.least_max_score}
     thresholds = {
-        (name, family): threshold(scanner, family, config)
+        (name, family): threshold(scanner, family, floors[name], config.false_positive_rate)
         for name, scanner in scanners.items()
         for family in (CORE, NETWORK)
     }
     return Prepared(baseline, candidates, scanners, thresholds, replayer, SEED)
 
 
-def threshold(scanner: Scanner, family: int, config: RobustConfig) -> float:
+def threshold(scanner: Scanner, family: int, floor: float, false_positive_rate: float) -> float:
     """The score that a healthy run exceeds with a quarter of the stated probability.
 
     A Gumbel law fitted by moments to the healthy runs' largest scores; four (statistic, family)
@@ -125,12 +126,12 @@ def threshold(scanner: Scanner, family: int, config: RobustConfig) -> float:
     """
     members = scanner.candidates.family == family
     if not members.any() or len(scanner.healthy) < 2:
-        return config.least_score
+        return floor
     largest = scanner.healthy[:, members].max(axis=1)
     scale = float(largest.std(ddof=1)) * math.sqrt(6) / math.pi
     location = float(largest.mean()) - EULER * scale
-    level = 1 - config.false_positive_rate / 4
-    return max(location - scale * math.log(-math.log(level)), config.least_score)
+    level = 1 - false_positive_rate / 4
+    return max(location - scale * math.log(-math.log(level)), floor)
 
 
 def cache_folder() -> Path:
