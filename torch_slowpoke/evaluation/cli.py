@@ -184,14 +184,18 @@ def write_csv(table: Table, path: Path) -> None:
 
 
 def _rich(table: Table, wanted: tuple[str, ...], intervals: bool = False) -> Any:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table as Printed
 
     from torch_slowpoke.evaluation.tables import text
 
-    printed = Printed(title=table.title, title_justify="left")
+    printed = Printed(
+        title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     at = [table.columns.index(name) for name in wanted]
     for name in wanted:
-        printed.add_column(name, no_wrap=True)
+        # long words of a header go onto lines of their own, so that names stay whole
+        printed.add_column("\n".join(name.split()), no_wrap=True)
     for row in table.rows:
         cells = [text(row[i]) for i in at]
         if not intervals:  # they are in the files; on a screen they would break every line
