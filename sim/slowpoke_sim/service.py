@@ -124,10 +124,11 @@ def _end_of_service(
 
     `seen`: where to note that this message on this hop is counted; -1 to count every service.
     """
-    first, last = slow.offsets[server], slow.offsets[server + 1]
-    if first == last:
-        end = now + work
-    else:
+    end = now + work
+    first, last = 0, 0
+    if len(slow.times):
+        first, last = slow.offsets[server], slow.offsets[server + 1]
+    if first < last:
         cursor = st.server[server, q.CURSOR]
         while cursor < last - first and slow.times[first + cursor] <= now:
             cursor += 1
@@ -224,11 +225,11 @@ def _serve_channel(
     n_bytes = c.packet_bytes
     if packet + 1 == n_packets:
         n_bytes = a.last_bytes[task]
-    if a.hops[hop, h.TRAIN] > 0 and packet + 1 < n_packets:
+    stays = a.hops[hop, h.TRAIN] > 0 and packet + 1 < n_packets
+    if stays:
         st.entry[entry, q.PACKET] = packet + 1
     else:
         q.dequeue(st, server, entry)
-        q.free_entry(st, entry)
     work = n_bytes / a.server_speed[server]
     work = work * draw(a.link_table, np.uint64(key), a.hops[hop, h.INDEX], packet)
     work = work * _drift(c, out, server, now)
@@ -245,6 +246,8 @@ def _serve_channel(
     to_port = n_children > 0 and a.hops[child, h.SERVER] >= c.n_channels
     if c.buffer_packets > 0 and n_children > 0 and not to_port:
         # the packet keeps the channel until the next input buffer has room
+        if not stays:
+            q.free_entry(st, entry)
         flight = q.new_entry(st, task, unit, hop, packet, slot, key, now, tail)
         st.free_at[server] = np.inf
         if c.cut_through:
@@ -257,9 +260,20 @@ def _serve_channel(
     if slot >= 0:
         q.push(st, tail, (slot << 2) | q.LEAVE)
     if n_children == 0 or to_port:
+        if not stays:
+            q.free_entry(st, entry)
         _land(a, c, st, out, w, task, unit, hop, key, tail)
         return
     arrival = (now if c.cut_through else tail) + c.router_delay
+    if not stays:
+        # the entry goes on to the first next hop, copies of it to the others
+        st.entry[entry, q.HOP] = child
+        st.entry[entry, q.SLOT] = -1
+        st.entry_time[entry, q.ARRIVAL] = arrival
+        st.entry_time[entry, q.TAIL] = tail
+        q.push(st, arrival, (entry << 2) | q.ARRIVE)
+        child += 1
+        n_children -= 1
     for k in range(child, child + n_children):
         copy = q.new_entry(st, task, unit, k, packet, -1, key, arrival, tail)
         q.push(st, arrival, (copy << 2) | q.ARRIVE)

@@ -12,6 +12,8 @@ from slowpoke_mapping.program import Program, TaskKind
 from slowpoke_sim.phase import BLOCKED, BUSY, BYTES, HELD, SERVICES, Components, Phase
 from slowpoke_sim.plan import Plan
 
+_COMPUTE, _WRITE = int(TaskKind.COMPUTE), int(TaskKind.DRAM_WRITE)
+
 
 @dataclass(frozen=True, eq=False)
 class Timing:
@@ -87,7 +89,7 @@ class Clock:
         self._busy, self._latency = np.zeros(n_operators), np.zeros(n_operators)
         self._n_batches = np.zeros(n_operators)
         self._stall = np.zeros((program.chip.n_cores, 2))
-        self._compute = [_compute_tasks(program, group) for group in range(program.n_groups)]
+        self._tasks = [_core_tasks(program, group) for group in range(program.n_groups)]
 
     def add(self, phase: Phase) -> None:
         """Count one phase; cost linear in its task instances."""
@@ -95,30 +97,20 @@ class Clock:
         self._end[phase.batch, phase.group] = phase.end_cycles
         program, a = self._plan.program, self._plan.arrays
         event0 = int(a.event_offsets[program.group_offsets[phase.group]])
-        tasks, computes = self._compute[phase.group]
+        tasks = self._tasks[phase.group]
         if not len(tasks):
             return
-        rows = a.event_offsets[tasks] - event0
-        start, end = phase.first[rows], phase.eject[rows]
-        op = program.op[tasks]
-        is_op = computes & (op >= 0)
-        np.add.at(self._busy, op[is_op], np.nansum((end - start)[is_op], axis=1))
-        n = len(self._busy)
-        first, last = np.full(n, np.inf), np.full(n, -np.inf)
-        np.minimum.at(first, op[is_op], np.nanmin(start[is_op], axis=1))
-        np.maximum.at(last, op[is_op], np.nanmax(end[is_op], axis=1))
-        ran = np.isfinite(first)
-        self._latency[ran] += last[ran] - first[ran]
-        self._n_batches[ran] += 1
-        order = np.argsort(start, axis=None, kind="stable")
-        kinds = program.kind[a.event_task[event0 : event0 + len(phase.eject)]]
-        is_write = (kinds == TaskKind.DRAM_WRITE)[:, None]
-        ended = np.where(is_write, phase.consume, phase.eject)
-        _stalls(
-            order, tasks, start, end, ended, phase.start_cycles, program.core, program.kind,
-            program.once, a.event_task, a.dep_offsets, a.dep_events, a.dep_lags, event0,
-            self._stall,
+        start = phase.first[a.event_offsets[tasks] - event0]
+        order = np.argsort(start, axis=None)
+        span = np.full((len(self._busy), 2), np.nan)
+        _account(
+            order, tasks, phase.first, phase.eject, phase.consume, phase.start_cycles,
+            program.core, program.op, program.kind, program.once, a.event_offsets, a.event_task,
+            a.dep_offsets, a.dep_events, a.dep_lags, event0, self._stall, self._busy, span,
         )  # fmt: skip
+        ran = ~np.isnan(span[:, 0])
+        self._latency[ran] += span[ran, 1] - span[ran, 0]
+        self._n_batches[ran] += 1
 
     def timing(self, components: Components) -> Timing:
         """The sums over all phases so far."""
@@ -155,51 +147,68 @@ class Clock:
         )
 
 
-def _compute_tasks(program: Program, group: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _core_tasks(program: Program, group: int) -> NDArray[np.int64]:
     first, last = program.group_offsets[group : group + 2]
     kind = program.kind[first:last]
     busy = np.flatnonzero((kind == TaskKind.COMPUTE) | (kind == TaskKind.PROBE))
-    return busy + int(first), kind[busy] == TaskKind.COMPUTE
+    return busy + int(first)
 
 
 @njit(cache=True)
-def _stalls(
+def _account(
     order: NDArray[np.int64],
     tasks: NDArray[np.int64],
-    start: NDArray[np.float64],
-    end: NDArray[np.float64],
-    ended: NDArray[np.float64],
+    first: NDArray[np.float64],
+    eject: NDArray[np.float64],
+    consume: NDArray[np.float64],
     phase_start: float,
     core: NDArray[np.int32],
+    op: NDArray[np.int32],
     kind: NDArray[np.uint8],
     once: NDArray[np.bool_],
+    event_offsets: NDArray[np.int64],
     event_task: NDArray[np.int64],
     dep_offsets: NDArray[np.int64],
     dep_events: NDArray[np.int64],
     dep_lags: NDArray[np.int32],
     event0: int,
     stall: NDArray[np.float64],
+    busy: NDArray[np.float64],
+    span: NDArray[np.float64],
 ) -> None:
-    """Charge each gap before a task to what its core waited for last: an input or a credit."""
-    n_units = start.shape[1]
+    """Charge each gap before a task to what its core waited for last: an input or a credit.
+
+    Task instances come in order of start. `busy` gets the compute time of each operator, `span` the
+    first start and the last end of each.
+    """
+    n_units = first.shape[1]
     free = np.full(len(stall), phase_start)
     for k in range(len(order)):
         i, unit = order[k] // n_units, order[k] % n_units
-        if np.isnan(start[i, unit]):
-            continue
         task = tasks[i]
         here = core[task]
-        gap = start[i, unit] - free[here]
+        row = event_offsets[task] - event0
+        start, end = first[row, unit], eject[row, unit]
+        if np.isnan(start):
+            break  # argsort puts what did not run last
+        if kind[task] == _COMPUTE and op[task] >= 0:
+            busy[op[task]] += end - start
+            if np.isnan(span[op[task], 0]):
+                span[op[task], 0] = start
+                span[op[task], 1] = end
+            span[op[task], 1] = max(span[op[task], 1], end)
+        gap = start - free[here]
         if gap > 0.0:
             inputs, credits = -np.inf, -np.inf
             for d in range(dep_offsets[task], dep_offsets[task + 1]):
                 of = event_task[dep_events[d]]
                 source = 0 if once[of] else unit - dep_lags[d]
                 if source >= 0:
-                    time = ended[dep_events[d] - event0, source]
-                    if dep_lags[d] > 0 and not once[of] and kind[of] == 0:
+                    at = dep_events[d] - event0
+                    time = consume[at, source] if kind[of] == _WRITE else eject[at, source]
+                    if dep_lags[d] > 0 and not once[of] and kind[of] == _COMPUTE:
                         credits = max(credits, time)
                     else:
                         inputs = max(inputs, time)
             stall[here, 1 if credits > inputs else 0] += gap
-        free[here] = end[i, unit]
+        free[here] = end

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,11 +15,9 @@ from slowpoke_mapping.places import Core, DramPort, Link, Place, Router
 from slowpoke_mapping.program import Program
 from slowpoke_sim.machine import Machine, Run, run
 from slowpoke_sim.noise import NOISES
+from slowpoke_sim.simpy_engine import exact_delay
 from slowpoke_tracer.trace import Trace
 from tests.sim.programs import Builder, Event
-
-N_EXAMPLES = int(os.environ.get("SLOWPOKE_EXAMPLES", "120"))
-"""500 and more in `make test-all`'s environment; the benchmark log states how many were run."""
 
 SIZES = [0.0, 1.0, 64.0, 100.0, 250.0, 1000.0]
 
@@ -117,9 +115,7 @@ def faults(draw: st.DrawFn, chip: ChipConfig) -> Fault:
     )
 
 
-@settings(max_examples=N_EXAMPLES, deadline=None)
-@given(st.data())
-def test_start_and_end_times_are_equal_bit_for_bit(data: st.DataObject) -> None:
+def same_times_from_both_engines(data: st.DataObject) -> None:
     program = data.draw(programs())
     slow = data.draw(st.lists(faults(program.chip), max_size=3))
     noise = data.draw(st.sampled_from(sorted(NOISES)))
@@ -135,7 +131,26 @@ def test_start_and_end_times_are_equal_bit_for_bit(data: st.DataObject) -> None:
     assert np.allclose(ours.sums, theirs.sums, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=N_EXAMPLES // 2, deadline=None)
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_start_and_end_times_are_equal_bit_for_bit(data: st.DataObject) -> None:
+    same_times_from_both_engines(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=600, deadline=None)
+@given(st.data())
+def test_start_and_end_times_are_equal_on_six_hundred_programs(data: st.DataObject) -> None:
+    same_times_from_both_engines(data)
+
+
+@given(st.floats(0, 1e15), st.floats(0, 1e15))
+def test_a_simpy_clock_can_be_brought_to_any_later_time_exactly(one: float, two: float) -> None:
+    now, time = sorted((one, two))
+    assert now + exact_delay(now, time) == time
+
+
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_bytes_and_work_are_conserved_under_any_fault(data: st.DataObject) -> None:
     program = data.draw(programs())

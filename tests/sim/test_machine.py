@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -227,6 +229,22 @@ def test_blocks_go_to_a_sink_and_nothing_is_kept() -> None:
     assert simulate(program, sink=Counter()) == 7
     assert run(program, on_block=lambda block: None).trace is None
     assert len(simulate(program).transfers) == 7
+
+
+def test_memory_does_not_grow_with_the_inferences_of_a_streamed_run() -> None:
+    def peak_bytes(inferences: int) -> int:
+        builder = Builder(CHIP, units=50, inferences=inferences)
+        for core in range(16):
+            builder.send(core, (core + 1) % 16, 100, [builder.compute(core, 100)])
+        program = builder.program()
+        run(program, "core:1@2x", on_block=lambda block: None)
+        tracemalloc.start()
+        run(program, "core:1@2x", on_block=lambda block: None)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    assert peak_bytes(5000) < 1.05 * peak_bytes(500)
 
 
 def test_arguments_are_refused_with_the_choices() -> None:
