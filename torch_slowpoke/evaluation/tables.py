@@ -279,5 +279,9 @@ def _percent(share: float, part: int, whole: int) -> str:
     return f"{100 * share:.2f} ({part}/{whole})" if whole else "-"
 
 
+def _two_decimals(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.2f}"
+
+
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"

@@ -99,6 +99,14 @@ def test_every_table_has_as_many_cells_as_columns() -> None:
         assert bars == {len(table.columns) + 1}
 
 
+def test_what_is_unknown_prints_as_a_dash() -> None:
+    results = as_published("slowpoke", "darknet19")
+    faulty = {m: [r for r in rows if r["truth"]] for m, rows in results.rows.items()}
+    found = {t.name: t for t in tables(replace(results, rows=faulty), n_draws=0)}
+    assert found["table-ii"].rows[0][2] == "70.87 / -"  # 90 of 127, and no healthy run
+    assert not any("nan" in table.markdown() for table in found.values())
+
+
 def test_a_table_is_read_back_from_its_csv(tmp_path: Path) -> None:
     table = Table("t", "T", ("a", "b"), (("x, y", 1.5), ("z", math.nan)))
     write_csv(table, tmp_path / "t.csv")
