@@ -169,7 +169,8 @@ def by_workload(results: Results) -> Table:
             cells = []
             for workload in results.workloads:
                 table = _confusion(results, method, workload, accounting)
-                cells.append(f"{100 * table.accuracy:.2f} / {100 * table.false_positive_rate:.2f}")
+                shares = (table.accuracy, table.false_positive_rate)
+                cells.append(" / ".join(_two_decimals(100 * share) for share in shares))
             rows.append((accounting, str(method), *cells))
     return Table(
         "table-ii", "Accuracy / FPR in per cent (layout of SLOTH, Table II)",
