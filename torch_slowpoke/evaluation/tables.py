@@ -271,8 +271,8 @@ def _hits(outcomes: Sequence[Outcome]) -> str:
 
 
 def _with(value: float, interval: tuple[float, float]) -> str:
-    if math.isnan(value):
-        return "-"
+    if math.isnan(interval[0]):  # no data, or no resamples were asked for
+        return text(value)
     return f"{value:.3f} [{interval[0]:.3f}, {interval[1]:.3f}]"
 
 
