@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from torch import nn
 import torch_slowpoke
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.faults import Fault
+from slowpoke_mapping.lowering import lower
 from slowpoke_mapping.places import Core
+from slowpoke_sim.machine import run
 from slowpoke_tracer.diagnosis import Verdict
 from slowpoke_tracer.sketch_config import SketchConfig
 from torch_slowpoke.api import chip_for
@@ -97,11 +100,16 @@ def test_a_graph_and_a_mapping_can_be_handed_in_again(tmp_path: Path) -> None:
 
 
 def test_precision_scales_the_bytes_that_move() -> None:
-    def moved(**changes: Any) -> float:
-        return float(analysis_of(**changes).timing.channel_bytes.sum())
+    mapping = analysis_of().mapping
 
-    assert moved(precision="model") == pytest.approx(4 * moved())
-    assert moved(precision=2) == pytest.approx(2 * moved())
+    def moved(precision: float | str) -> float:
+        chip = analysis_of(precision=precision).chip
+        assert chip.bytes_per_element == {"model": 4.0, 1.0: 1.0, 2.0: 2.0}[precision]
+        plan = dataclasses.replace(mapping, chip=chip)
+        return float(run(lower(plan)).timing.channel_bytes.sum())
+
+    assert moved("model") == pytest.approx(4 * moved(1.0))
+    assert moved(2.0) == pytest.approx(2 * moved(1.0))
 
 
 def test_probes_cost_time_and_none_costs_none() -> None:

@@ -42,7 +42,7 @@ class Baseline:
         shares: (n_patterns, n_channels + n_ports) mean share of each channel's and port's own
             service time in the pattern's latency.
         steady: True if all epochs have the same composition, so that they can be pooled.
-        group_cycles: (n_groups,) mean duration of a layer group in one batch.
+        group_cycles: (n_groups,) mean duration of a layer group in one batch, healthy.
         scale: Speeds of the chip that was replayed.
         source: What it was made from, for the diagnosis.
     """
@@ -167,7 +167,8 @@ def twin_baseline(
         progress(number + 1, n_runs)
     shares = sum(twin.shares(s, scale) for s in seeds[:3]) / min(3, n_runs)
     source = f"{n_runs} replays of the digital twin"
-    return _baseline(twin.program, replayer.patterns, sketches, shares, scale, source)
+    cycles = replayer.group_cycles(seeds[0], scale)
+    return _baseline(twin.program, replayer.patterns, sketches, shares, cycles, scale, source)
 
 
 def profile_baseline(
@@ -187,7 +188,8 @@ def profile_baseline(
     if shares is None:
         shares = route_shares(program)
     source = f"{len(profiles)} recorded profiles"
-    return _baseline(program, patterns, list(profiles), shares, Scale(), source)
+    cycles = _compute_cycles(program, profiles)
+    return _baseline(program, patterns, list(profiles), shares, cycles, Scale(), source)
 
 
 def replay_seeds(seed: int, n: int) -> list[int]:
@@ -214,6 +216,20 @@ class Replayer:
         for block in self.twin.replay(faults, seed, scale):
             recorder.add(block)
         return recorder.result()
+
+    def group_cycles(self, seed: int, scale: Scale = Scale()) -> NDArray[np.float64]:
+        """(n_groups,) mean duration of each layer group in one batch of a healthy replay."""
+        program = self.twin.program
+        cycles, before = np.zeros(program.n_groups), 0.0
+        for block in self.twin.replay((), seed, scale):
+            ends = [np.max(block.compute["end_cycles"], initial=before)]
+            for name in ("eject_cycles", "consume_cycles"):
+                ends.append(np.max(block.transfers[name], initial=before))
+            group = block.compute["group"] if len(block.compute) else block.transfers["group"]
+            if len(group):
+                cycles[group[0]] += (max(ends) - before) / program.n_batches
+                before = max(ends)
+        return cycles
 
 
 def route_shares(program: Program) -> sp.csr_matrix:
@@ -252,6 +268,7 @@ def _baseline(
     patterns: Patterns,
     sketches: list[Sketch],
     event_shares: sp.csr_matrix,
+    group_cycles: NDArray[np.float64],
     scale: Scale,
     source: str,
 ) -> Baseline:
@@ -264,7 +281,7 @@ def _baseline(
         log_minima=np.stack([c.log_min for c in cells]).astype(np.float32),
         shares=_pattern_shares(program, patterns, event_shares, log_means),
         steady=_steady(program, sketches[0].n_epochs),
-        group_cycles=_group_cycles(program, sketches),
+        group_cycles=group_cycles,
         scale=scale,
         source=source,
     )
@@ -277,8 +294,8 @@ def _steady(program: Program, n_epochs: int) -> bool:
     ) and program.total_units % program.units_per_batch == 0
 
 
-def _group_cycles(program: Program, sketches: list[Sketch]) -> NDArray[np.float64]:
-    """(n_groups,) how long a group lasts: the longest span of its patterns, per batch."""
+def _compute_cycles(program: Program, sketches: Sequence[Sketch]) -> NDArray[np.float64]:
+    """(n_groups,) at least how long a group lasts: its busiest computation, per batch."""
     spans = np.zeros(program.n_groups)
     for sketch in sketches:
         lasting = np.zeros(program.n_groups)

@@ -73,7 +73,9 @@ class Diagnosis:
         return Verdict.FAIL_SLOW if self.reported else Verdict.HEALTHY
 
     def __str__(self) -> str:
-        if not self.reported:
+        if not self.ranked:
+            lines = ["no verdict: nothing was recorded of any core or link; use probes"]
+        elif not self.reported:
             lines = ["healthy: no core or link stands out"]
         else:
             lines = []

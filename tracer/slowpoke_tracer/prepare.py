@@ -28,7 +28,7 @@ from slowpoke_tracer.sketch_config import SketchConfig
 if TYPE_CHECKING:
     from slowpoke_tracer.robust import RobustConfig
 
-CACHE_VERSION = 1
+CACHE_VERSION = 2
 EULER = 0.5772156649015329
 SEED = 20_260
 """Of the twin's replays; the user's seed is the observed run's, and must not meet it."""
@@ -109,9 +109,11 @@ def _prepared(
         "mean": Scanner.of(baseline, baseline.means, candidates, n_groups),
         "max": Scanner.of(baseline, baseline.maxima, candidates, n_groups),
     }
-    floors = {"mean": config.least_score, "max": config.least_max_score}
+    rate, least = config.false_positive_rate, config.least_score
+    floors = {(name, family): least for name in scanners for family in (CORE, NETWORK)}
+    floors["max", NETWORK] = config.least_max_score
     thresholds = {
-        (name, family): threshold(scanner, family, floors[name], config.false_positive_rate)
+        (name, family): threshold(scanner, family, floors[name, family], rate)
         for name, scanner in scanners.items()
         for family in (CORE, NETWORK)
     }
