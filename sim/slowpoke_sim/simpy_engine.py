@@ -42,27 +42,26 @@ _CHANGE, _HAPPEN, _DECIDE = -1, 1, 2
 _Process = Generator[simpy.Event, Any, None]
 
 
-def exact_delay(now: float, time: float) -> float:
-    """The delay that brings a clock from now to a later time exactly, rounding included.
+class At(simpy.Event):
+    """An event at an exact time, with a priority among the events of that time.
 
-    >>> 0.1 + exact_delay(0.1, 0.7) == 0.7
-    True
+    SimPy adds a delay to the clock, and there are times that no delay leads to: the sum rounds past
+    them. Up to twice the present time the difference is exact (Sterbenz), so the way there is taken
+    in halves where one step would miss.
     """
-    delay = time - now
-    while now + delay < time:
-        delay = math.nextafter(delay, math.inf)
-    while now + delay > time:
-        delay = math.nextafter(delay, 0.0)
-    return delay
-
-
-class _At(simpy.Event):
-    """An event at an exact time, with a priority among the events of that time."""
 
     def __init__(self, clock: simpy.Environment, time: float, priority: int = _HAPPEN) -> None:
         super().__init__(clock)
         self._ok, self._value = True, time
-        clock.schedule(self, EventPriority(priority), exact_delay(clock.now, time))
+        self._priority = EventPriority(priority)
+        self._approach(None)
+
+    def _approach(self, _: simpy.Event | None) -> None:
+        delay = self._value - self.env.now
+        if self.env.now + delay == self._value:
+            self.env.schedule(self, self._priority, delay)
+        else:
+            At(self.env, self._value / 2).callbacks.append(self._approach)
 
 
 class _Server:
@@ -110,7 +109,7 @@ class _Server:
 
     def _retime(self) -> None:
         self._end = self._since + self._work * self.slowdown
-        _At(self.clock, self._end).callbacks.append(self._finish)
+        At(self.clock, self._end).callbacks.append(self._finish)
 
     def _finish(self, event: simpy.Event) -> None:
         # after a change of speed the earlier appointment is void
@@ -121,7 +120,7 @@ class _Server:
     def _decide_soon(self) -> None:
         if self._queue and not self._busy and not self._deciding:
             self._deciding = True
-            _At(self.clock, self.clock.now, _DECIDE + self.number).callbacks.append(self._decide)
+            At(self.clock, self.clock.now, _DECIDE + self.number).callbacks.append(self._decide)
 
     def _decide(self, _: simpy.Event) -> None:
         self._deciding, self._busy = False, True
@@ -236,7 +235,7 @@ class _Run:
             ]
         for time, server, slowdown in sorted(changes):
             if time > self.clock.now:
-                yield _At(self.clock, time, _CHANGE)
+                yield At(self.clock, time, _CHANGE)
             if self.n_left == 0:
                 return
             self.servers[server].change(slowdown)
@@ -313,13 +312,13 @@ class _Run:
         """A DRAM_READ: its port serves the whole message, then the packets go on together."""
         self._inject(hop, unit, (yield from self._port(task, unit, hop))[0])
         end = self.clock.now
-        yield _At(self.clock, end + self.c.router_delay)
+        yield At(self.clock, end + self.c.router_delay)
         for child in self._next_hops(hop):
             self._send(task, unit, child, self.clock.event().succeed(end))
 
     def _write(self, task: int, unit: int, hop: int) -> _Process:
         """A DRAM_WRITE whose last tail has reached the port's router."""
-        yield _At(self.clock, self.clock.now + self.c.router_delay)
+        yield At(self.clock, self.clock.now + self.c.router_delay)
         _, end = yield from self._port(task, unit, hop)
         event = int(self.a.hops[hop, EVENT])
         self.consume[event - self.event0, unit] = end
@@ -370,7 +369,7 @@ class _Run:
         finish = yield own
         upstream_tail = yield upstream
         tail = max(finish, upstream_tail + self.c.router_delay)
-        yield _At(self.clock, tail)
+        yield At(self.clock, tail)
         if not self.c.cut_through:
             self.clock.process(onward)
         yield inside
@@ -394,7 +393,7 @@ class _Run:
             yield request
             slot = _Slot(buffer, request, len(children))
         inside.succeed()
-        yield _At(self.clock, self.clock.now + self.c.router_delay)
+        yield At(self.clock, self.clock.now + self.c.router_delay)
         for child in children:
             self.clock.process(self._packet(task, unit, child, packet, gone, slot))
 

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from slowpoke_mapping.errors import SlowpokeError
 
 SCHEMA = 1
+METADATA_KEY = "slowpoke"
+"""Under which a trace's Parquet file keeps its metadata."""
 RAW_RECORD_BYTES = 32
 """Bytes of one raw record, to which compression ratios refer (design.md section 7)."""
 
@@ -65,6 +67,11 @@ class TraceMeta:
     n_batches: int
     makespan_cycles: float = float("nan")
     operator_names: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """Text under METADATA_KEY in a Parquet file, from which `Trace.load` reads it back."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps({"schema": SCHEMA, "units": "cycles, bytes, macs", **values})
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +120,8 @@ class Trace:
             meta if meta is not None else parts[-1].meta,
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write two Parquet files' worth of columns into one file, metadata included."""
+    def to_arrow(self) -> pa.Table:
+        """Both tables as one, `table` 0 for compute records and 1 for transfers; no metadata."""
         columns: dict[str, pa.Array] = {}
         n, m = len(self.compute), len(self.transfers)
         table = pa.array(np.repeat(np.array([0, 1], dtype=np.int8), [n, m]))
@@ -131,10 +138,11 @@ class Trace:
                 else:
                     parts.append(pa.nulls(length, pa.from_numpy_dtype(dtype[0])))
             columns[name] = pa.concat_arrays(parts)
-        meta = {name: getattr(self.meta, name) for name in TraceMeta.__slots__}
-        arrow = pa.table(columns).replace_schema_metadata(
-            {"slowpoke": json.dumps({"schema": SCHEMA, "units": "cycles, bytes, macs", **meta})}
-        )
+        return pa.table(columns)
+
+    def save(self, path: str | Path) -> None:
+        """Write both tables into one Parquet file, metadata included."""
+        arrow = self.to_arrow().replace_schema_metadata({METADATA_KEY: self.meta.to_json()})
         pq.write_table(arrow, str(path), compression="zstd")
 
     @staticmethod
@@ -146,7 +154,7 @@ class Trace:
         """
         try:
             arrow = pq.read_table(str(path))
-            data = json.loads((arrow.schema.metadata or {})[b"slowpoke"])
+            data = json.loads((pq.read_metadata(str(path)).metadata or {})[METADATA_KEY.encode()])
             if data.pop("schema") != SCHEMA:
                 raise KeyError("schema")
             data.pop("units")
