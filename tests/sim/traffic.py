@@ -13,7 +13,6 @@ from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.program import Program, TaskKind
 from slowpoke_sim.machine import Machine
 
-
 INTERFACE_CYCLES = 1.0
 """BookSim's wire from a node into its router takes a cycle, which the chip does not have."""
 
