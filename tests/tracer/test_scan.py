@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from slowpoke_mapping.places import Core
 from slowpoke_tracer.detect.candidates import CORE, Candidates
-from slowpoke_tracer.detect.scan import SLOWDOWNS, best_windows, segment_sums
+from slowpoke_tracer.detect.scan import SLACK, SLOWDOWNS, best_windows, segment_sums
 
 
 def candidates(share: NDArray[np.float64]) -> Candidates:
@@ -68,7 +68,8 @@ def test_the_best_window_is_the_best_of_all_windows(seed: int) -> None:
         ]
         assert score[c] == pytest.approx(max(0.0, *every))
         if score[c] > 0:
-            assert value(c, slowdown[c], first[c], last[c]) == pytest.approx(score[c])
+            # edges that say next to nothing are trimmed
+            assert value(c, slowdown[c], first[c], last[c]) >= score[c] - SLACK - 1e-9
 
 
 def test_a_place_that_is_faster_than_expected_scores_nothing() -> None:
@@ -95,3 +96,12 @@ def test_one_cell_twice_as_slow_scores_the_log_likelihood_ratio_of_a_normal() ->
     score, slowdown, _, _ = best_windows(num, den, over, np.zeros((1, len(SLOWDOWNS))))
     assert SLOWDOWNS[slowdown[0]] == 2.0
     assert score[0] == pytest.approx(np.log(2) ** 2 / 0.02)
+
+
+def test_segments_in_which_a_place_is_idle_are_trimmed_from_its_window() -> None:
+    # four segments: next to nothing, evidence, evidence, next to nothing
+    num = np.array([1e-3, 50.0, 50.0, 1e-3]).reshape(1, 1, 4, 1).repeat(len(SLOWDOWNS), axis=1)
+    den = np.array([1e-3, 50.0, 50.0, 1e-3]).reshape(1, 1, 4, 1).repeat(len(SLOWDOWNS), axis=1)
+    over = np.ones((1, len(SLOWDOWNS), 1))
+    _, _, first, last = best_windows(num, den, over, np.zeros((1, len(SLOWDOWNS))))
+    assert (first[0], last[0]) == (1, 2)

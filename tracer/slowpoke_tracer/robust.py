@@ -40,6 +40,10 @@ TEMPLATE_ERROR = 0.25
 """Relative error granted to an effect that was subtracted (feasibility campaign, section 6)."""
 
 
+NEAR = 1.5
+"""Hypotheses whose misfit is below this multiple of the best one's are compared again."""
+
+
 @dataclass(frozen=True, slots=True)
 class RobustConfig:
     """Parameters of the robust detector.
@@ -268,10 +272,35 @@ class _Run:
             faults = [self._fault(places[i], windows[i]) for i in rivals]
             if synthesis is None:
                 return faults[0], alarm.window.score
-            fitted = [synthesis.fit_slowdown(fault, accepted, 1.5, 2) for fault in faults]
-            fault, _ = min(fitted, key=lambda pair: pair[1])
-        fault, _ = synthesis.fit_interval(fault, accepted, self._step)
+            return self._best_rival(
+                [(f, windows[i]) for f, i in zip(faults, rivals, strict=True)], accepted, synthesis
+            )
+        fault, _ = synthesis.fit_interval(fault, accepted, self._steps(alarm.window))
         fault, after = synthesis.fit_slowdown(fault, accepted, 1.15, 3)
+        return fault, synthesis.misfit(accepted) - after
+
+    def _best_rival(
+        self,
+        faults: list[tuple[Fault, Window]],
+        accepted: list[Fault],
+        synthesis: Synthesis,
+    ) -> tuple[Fault, float]:
+        """Of several hypotheses the one that explains most, and the nats that it explains.
+
+        The interval is fitted for the first of them; those that come near are then compared with
+        the same interval, because a better edge can hide a worse place.
+        """
+        fitted = [(*synthesis.fit_slowdown(f, accepted, 1.5, 2), window) for f, window in faults]
+        fitted.sort(key=lambda item: item[1])
+        first, misfit, window = fitted[0]
+        first, _ = synthesis.fit_interval(first, accepted, self._steps(window))
+        near = [fault for fault, value, _ in fitted[1:] if value < NEAR * misfit]
+        rivals = [first] + [
+            replace(fault, start_cycles=first.start_cycles, end_cycles=first.end_cycles)
+            for fault in near
+        ]
+        final = [synthesis.fit_slowdown(fault, accepted, 1.15, 3) for fault in rivals[:3]]
+        fault, after = min(final, key=lambda pair: pair[1])
         return fault, synthesis.misfit(accepted) - after
 
     def _core_slowdown(self, alarm: Alarm, residuals: dict[str, NDArray[np.float64]]) -> float:
@@ -297,12 +326,15 @@ class _Run:
     def _horizon(self) -> float:
         return float(np.nanmax(self.sketch.epoch_end_cycles))
 
-    @property
-    def _step(self) -> float:
-        """How far an edge of a window may be off: a layer group, or half an epoch of batches."""
+    def _steps(self, window: Window) -> tuple[float, float]:
+        """How far each edge of a window may be off: a layer group, or half an epoch of batches."""
         program, cycles = self.context.program, self.prepared.baseline.group_cycles
         batches = program.n_batches / self.sketch.n_epochs
-        return float(cycles.mean()) if batches < 2 else float(cycles.sum()) * batches / 2
+        if batches >= 2:
+            half = float(cycles.sum()) * batches / 2
+            return half, half
+        n_groups = program.n_groups
+        return float(cycles[window.first % n_groups]), float(cycles[window.last % n_groups])
 
     def _times(self, window: Window) -> tuple[float, float]:
         """(start, end) cycles of a window of segments, on the observed run's own clock."""

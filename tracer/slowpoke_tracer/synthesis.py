@@ -25,6 +25,9 @@ MODEL_ERROR = 0.15
 CLIP = 4.0
 """Standard deviations beyond which one cell's misfit counts linearly (Huber)."""
 
+MOST_MOVES = 4
+"""Steps that an edge of an interval may go in one direction."""
+
 LEAST_SLOWDOWN, MOST_SLOWDOWN = 1.05, 64.0
 
 
@@ -131,30 +134,42 @@ class Synthesis:
         return best, value
 
     def fit_interval(
-        self, fault: Fault, accepted: Sequence[Fault], step_cycles: float
+        self, fault: Fault, accepted: Sequence[Fault], steps_cycles: tuple[float, float]
     ) -> tuple[Fault, float]:
-        """The fault with the interval that explains most, and its misfit; up to 8 replays.
+        """The fault with the interval that explains most, and its misfit; 4 to 20 replays.
 
-        Edges move by half a step, then a quarter; an edge at the border of the run stays.
+        Edges move by halves of a step, then by quarters; an edge at the border of the run stays.
 
         Args:
             fault: Where to start.
             accepted: Faults that are there besides it.
-            step_cycles: Length of a segment, to which the scan's edges are quantised.
+            steps_cycles: Length of the segment at each edge, to which the scan quantises it.
         """
         best, value = fault, self.misfit((*accepted, fault))
-        for edge in ("start_cycles", "end_cycles"):
+        for edge, step_cycles in zip(("start_cycles", "end_cycles"), steps_cycles, strict=True):
             if getattr(fault, edge) in (0.0, math.inf):
                 continue
             for step in (step_cycles / 2, step_cycles / 4):
                 for shift in (-step, step):
-                    changed = {edge: max(getattr(best, edge) + shift, 0.0)}
-                    start = changed.get("start_cycles", best.start_cycles)
-                    if not start < changed.get("end_cycles", best.end_cycles):
-                        continue
-                    trial = dataclasses.replace(best, **changed)
-                    score = self.misfit((*accepted, trial))
-                    if score < value:
-                        best, value = trial, score
+                    moved = self._moved(best, value, accepted, edge, shift)
+                    if moved[0] is not best:
+                        best, value = moved
                         break
+        return best, value
+
+    def _moved(
+        self, fault: Fault, value: float, accepted: Sequence[Fault], edge: str, shift: float
+    ) -> tuple[Fault, float]:
+        """The fault with one edge moved for as long as that explains more."""
+        best = fault
+        for _ in range(MOST_MOVES):
+            changed = {edge: max(getattr(best, edge) + shift, 0.0)}
+            start = changed.get("start_cycles", best.start_cycles)
+            if not start < changed.get("end_cycles", best.end_cycles):
+                break
+            trial = dataclasses.replace(best, **changed)
+            score = self.misfit((*accepted, trial))
+            if score >= value:
+                break
+            best, value = trial, score
         return best, value

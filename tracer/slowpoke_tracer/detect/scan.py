@@ -22,6 +22,9 @@ from slowpoke_tracer.detect.candidates import Candidates
 SLOWDOWNS = np.array([1.2, 1.5, 2.0, 3.0, 5.0, 10.0])
 """Slowdowns that are tried; between them the score changes little."""
 
+SLACK = 3.0
+"""Nats that a window may lose when its edges are trimmed."""
+
 PRIOR_SEGMENTS = 4
 """Weight of 'no overdispersion' beside what the replays show."""
 
@@ -215,4 +218,17 @@ def _best_windows(num, den, variance, spread):  # type: ignore[no-untyped-def]
                         slowdown[c] = k
                         first[c] = a
                         last[c] = b
+        # Segments at the edges that say next to nothing (the place was idle) are left out.
+        k = slowdown[c]
+        s2 = spread[c, k] * spread[c, k]
+        for side in range(2):
+            while first[c] < last[c]:
+                a = first[c] + (1 if side == 0 else 0)
+                b = last[c] - (1 if side == 1 else 0)
+                total = num[c, k, a : b + 1].sum()
+                effect = den[c, k, a : b + 1].sum()
+                v = variance[c, k, a : b + 1].sum() + s2 * effect * effect
+                if v <= 0.0 or (total * effect - 0.5 * effect * effect) / v < score[c] - SLACK:
+                    break
+                first[c], last[c] = a, b
     return score, slowdown, first, last
