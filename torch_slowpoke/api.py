@@ -19,9 +19,9 @@ from slowpoke_mapping.mapping import Mapping
 from slowpoke_sim.machine import run
 from slowpoke_sim.noise import noise_of
 from slowpoke_sim.twin import DigitalTwin
-from slowpoke_tracer.probes import instrument
+from slowpoke_tracer.probes import instrument, probe_set
 from slowpoke_tracer.recorder import SketchConfig, record
-from slowpoke_tracer.tracer import diagnose
+from slowpoke_tracer.tracer import detector_of, diagnose
 from torch_slowpoke.analysis import Analysis, Progress, quiet
 from torch_slowpoke.whatif import costs
 
@@ -124,6 +124,8 @@ def analyze(
     injected = parse_faults(faults, config.network, config.clock_hz)
     for fault in injected:
         config.check_place(fault.place)
+    noise, detector = noise_of(noise), detector_of(detector)  # refused before the long work
+    probe_set(probes)
     progress("import the model", 0, N_STAGES)
     graph = operator_graph(model, example_inputs)
     if isinstance(precision, str):
@@ -156,7 +158,7 @@ def analyze(
         faults=injected,
         exposure=observed.exposure,
         costs=price,
-        noise_model=noise_of(noise),
+        noise_model=noise,
         engine=engine,
         seed=seed,
     )

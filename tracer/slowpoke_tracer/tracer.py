@@ -26,6 +26,20 @@ DETECTORS: dict[str, Callable[[], Detector]] = {
 """Names for command lines; in Python pass a Detector."""
 
 
+def detector_of(detector: str | Detector) -> Detector:
+    """The detector of a name; a Detector passes through.
+
+    Raises:
+        SlowpokeError: No such name; the message has close ones.
+    """
+    if not isinstance(detector, str):
+        return detector
+    if detector not in DETECTORS:
+        near = difflib.get_close_matches(detector, DETECTORS, 3) or list(DETECTORS)
+        raise SlowpokeError(f"{detector!r} is no detector; try {', '.join(near)}")
+    return DETECTORS[detector]()
+
+
 def diagnose(
     evidence: Sketch | Trace,
     program: Program,
@@ -53,9 +67,5 @@ def diagnose(
             f"the evidence is of program {evidence.meta.program_fingerprint}, not of "
             f"{program.fingerprint} ({program.model}); give the program that was recorded"
         )
-    if isinstance(detector, str):
-        if detector not in DETECTORS:
-            near = difflib.get_close_matches(detector, DETECTORS, 3) or list(DETECTORS)
-            raise SlowpokeError(f"{detector!r} is no detector; try {', '.join(near)}")
-        detector = DETECTORS[detector]()
-    return detector.detect(evidence, Context(program, program.chip, twin, profile, seed))
+    context = Context(program, program.chip, twin, profile, seed)
+    return detector_of(detector).detect(evidence, context)
