@@ -1,11 +1,11 @@
 """The scan: for every place, slowdown and time window, how much better a fault explains the cells.
 
-A one-sided generalised likelihood ratio over contiguous (epoch, layer group) segments. With w =
-1 / variance and template d = ln(1 + (k - 1) share), a window has N = sum w r d and D = sum w
-d^2; healthy, N has mean 0 and variance V = sum o D + (t sum D)^2: o is the overdispersion that
-queueing causes (one burst moves many patterns at once), t the spread of a place's own speed
-between runs (process variation, drift). The score is ln p(N | fault) / p(N | healthy) = (N D -
-D^2 / 2) / V.
+A one-sided generalised likelihood ratio over contiguous (epoch, layer group) segments that begin
+and end with evidence. With w = 1 / variance and template d = ln(1 + (k - 1) share), a window has
+N = sum w r d and D = sum w d^2; healthy, N has mean 0 and variance V = sum o D + (t sum D)^2: o
+is the overdispersion that queueing causes (one burst moves many patterns at once), t the spread
+of a place's own speed between runs (process variation, drift). The score is ln p(N | fault) /
+p(N | healthy) = (N D - D^2 / 2) / V.
 """
 
 from __future__ import annotations
