@@ -31,6 +31,6 @@ def save_campaign_figure(results: Results, path: Path) -> None:
     left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
     alarms = [m.false_alarm for m in found]
     right.barh(names, [a.value if a.n else 0.0 for a in alarms], color="#c8553d")
-    right.set_xlabel("share of healthy runs accused")
+    right.set_xlabel("healthy runs accused")
     right.set_xlim(0, 1)
     figure.savefig(path, dpi=150)
