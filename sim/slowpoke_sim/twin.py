@@ -12,6 +12,7 @@ from slowpoke_mapping.program import Program
 from slowpoke_mapping.scale import Scale
 from slowpoke_sim.machine import Machine
 from slowpoke_sim.noise import Noise, noise_of
+from slowpoke_sim.phase_replays import PhaseReplays
 from slowpoke_sim.plan import hops_of
 from slowpoke_tracer.trace import Trace
 
@@ -50,6 +51,10 @@ class DigitalTwin:
         machine = Machine(self._program, faults, self._noise, seed, "compiled", scale)
         for phase in machine.phases():
             yield machine.block(phase)
+
+    def phases(self, seed: int = 0, scale: Scale = Scale()) -> PhaseReplays:
+        """The phases of one noisy run, to be replayed one at a time; cost of one run."""
+        return PhaseReplays(self._program, self._noise, seed, scale)
 
     def shares(self, seed: int = 0, scale: Scale = Scale()) -> sp.csr_matrix:
         """Mean share of each server's own service in a record's latency, over one healthy run.

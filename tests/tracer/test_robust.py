@@ -172,6 +172,10 @@ def test_a_twin_with_wrong_speeds_is_refitted(program: Program) -> None:
             off = Scale(scale.link_speed * 1.25, scale.core_speed, scale.dram_speed)
             return super().shares(seed, off)
 
+        def phases(self, seed=0, scale=Scale()):  # type: ignore[no-untyped-def]
+            off = Scale(scale.link_speed * 1.25, scale.core_speed, scale.dram_speed)
+            return super().phases(seed, off)
+
     diagnosis = diagnose(sketch_of(program), program, twin=Wrong(program))
     assert diagnosis.verdict is Verdict.HEALTHY
     assert any("refitted" in note for note in diagnosis.notes)

@@ -9,7 +9,7 @@ import math
 import os
 import tempfile
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,18 @@ import scipy.sparse as sp
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.scale import Scale
-from slowpoke_tracer.baseline import Baseline, Replayer, profile_baseline, twin_baseline
+from slowpoke_tracer.baseline import (
+    Baseline,
+    Replayer,
+    profile_baseline,
+    replay_seeds,
+    twin_baseline,
+)
 from slowpoke_tracer.detect.candidates import CORE, NETWORK, Candidates
 from slowpoke_tracer.detect.scan import Scanner
 from slowpoke_tracer.detector import Context
 from slowpoke_tracer.patterns import Patterns
+from slowpoke_tracer.phase_bank import PhaseBank
 from slowpoke_tracer.sketch_config import SketchConfig
 
 if TYPE_CHECKING:
@@ -53,6 +60,20 @@ class Prepared:
     thresholds: dict[tuple[str, int], float]
     replayer: Replayer | None
     seed: int
+    _banks: dict[int, PhaseBank] = field(default_factory=dict)
+
+    def bank(self, run: int) -> PhaseBank:
+        """The phases of replay `run`; costs a replay when it is first asked for."""
+        assert self.replayer is not None
+        if run not in self._banks:
+            twin, seed = self.replayer.twin, replay_seeds(self.seed, run + 1)[run]
+            self._banks[run] = PhaseBank(
+                twin.program,
+                self.baseline.patterns,
+                self.replayer.n_epochs,
+                twin.phases(seed, self.baseline.scale),
+            )
+        return self._banks[run]
 
 
 _MEMORY: OrderedDict[str, Prepared] = OrderedDict()

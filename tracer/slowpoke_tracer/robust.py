@@ -28,6 +28,7 @@ from slowpoke_tracer.detect.scan import Window
 from slowpoke_tracer.detector import Context
 from slowpoke_tracer.diagnosis import Diagnosis
 from slowpoke_tracer.patterns import COMPUTE, TRANSFER
+from slowpoke_tracer.phase_bank import PhaseFault
 from slowpoke_tracer.posterior import Claim, margins, not_covered, physical, suspects
 from slowpoke_tracer.prepare import Prepared, prepare
 from slowpoke_tracer.recorder import record
@@ -40,8 +41,17 @@ TEMPLATE_ERROR = 0.25
 """Relative error granted to an effect that was subtracted (feasibility campaign, section 6)."""
 
 
-NEAR = 1.5
-"""Hypotheses whose misfit is below this multiple of the best one's are compared again."""
+NEAR = 0.6
+"""Hypotheses that explain more than this share of what the best one does are compared again."""
+
+RIVAL = 0.1
+"""Places below this share of the best score are no rivals."""
+
+TURN = 3.0
+"""Nats by which a link's other directions must explain a run better."""
+
+LINK_FACTOR, CORE_FACTOR = 1.5, 1.25
+"""Slowdowns are fitted in steps of these: the scan overstates links, busy time shows cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,7 @@ class RobustConfig:
         least_slowdown: A place is reported only from this estimate on.
         refit_above: The twin's speeds are refitted when the run's median residual exceeds this.
         n_hypotheses: Places whose fault is simulated before one is reported.
+        n_segments: Parts of a run (layer groups in an epoch) on which rivals are compared.
         max_faults: Simultaneous faults that are looked for.
         least_gain: Share of the first fault's gain in misfit that a further fault must bring:
             below it, a victim of the first is more likely than a second fault.
@@ -71,6 +82,7 @@ class RobustConfig:
     least_slowdown: float = 1.1
     refit_above: float = 0.03
     n_hypotheses: int = 4
+    n_segments: int = 16
     max_faults: int = 4
     least_gain: float = 0.02
     confirm: bool = True
@@ -137,8 +149,8 @@ class RobustDetector:
                 break
             old = prepared.baseline.scale
             scale = Scale(
-                link_speed=round(old.link_speed * math.exp(-network), 3),
-                core_speed=round(old.core_speed * math.exp(-cores), 3),
+                link_speed=round(old.link_speed * math.exp(-network), 2),
+                core_speed=round(old.core_speed * math.exp(-cores), 2),
                 dram_speed=old.dram_speed,
             )
             if scale == old:
@@ -149,16 +161,22 @@ class RobustDetector:
 
 
 def medians(baseline: Baseline, cells: Cells) -> tuple[float, float]:
-    """Median residual of transfer and of compute cells: how far the whole chip is off."""
+    """Median residual of transfer and of compute cells: how far the whole chip is off.
+
+    Of the epoch in which it is least: a chip that is off is so in every epoch, a fault that moves
+    the median (by congestion) seldom lasts for all of them.
+    """
     residual = baseline.means.residual(cells.log_mean)
     kind = baseline.patterns.table["kind"]
     result = []
     for code in (TRANSFER, COMPUTE):
-        values = residual[kind == code]
-        values = values[np.isfinite(values)]
+        own = residual[kind == code]
+        seen = np.isfinite(own).any(axis=0)
+        values = np.nanmedian(own[:, seen], axis=0)
         n_places = len(set(baseline.patterns.table["recorder"][kind == code].tolist()))
         # With one or two cores, a slow core cannot be told from a chip that is slow throughout.
-        result.append(float(np.median(values)) if len(values) and n_places > 2 else 0.0)
+        known = len(values) > 0 and n_places > 2
+        result.append(float(values[np.argmin(np.abs(values))]) if known else 0.0)
     return result[0], result[1]
 
 
@@ -180,8 +198,8 @@ class _Run:
         nothing = np.zeros_like(self.cells.log_mean)
         scans = self._scan(residuals, Effect(nothing, nothing))
         claims: list[Claim] = []
+        accepted: list[PhaseFault] = []
         while len(claims) < self.config.max_faults:
-            accepted = [claim.fault for claim in claims]
             alarm = self._alarm(scans, {fault.place for fault in accepted})
             share = self.config.least_gain
             if alarm is None or (claims and alarm.window.score < share * claims[0].window.score):
@@ -191,10 +209,22 @@ class _Run:
             seen_directly = self.prepared.candidates.family[alarm.index] == CORE
             if fault.slowdown < self.config.least_slowdown or (gain < needed and not seen_directly):
                 break
-            claims.append(Claim(fault, alarm.index, alarm.window, alarm.threshold, gain))
+            accepted.append(fault)
+            index = self._index_of(fault, alarm)
+            claims.append(
+                Claim(
+                    self._dated(fault, alarm, synthesis, accepted),
+                    index,
+                    alarm.window,
+                    alarm.threshold,
+                    gain,
+                )
+            )
             if synthesis is None:
                 break
-            scans = self._scan(residuals, synthesis.steady_effect([*accepted, fault]))
+            scans = self._scan(residuals, synthesis.effect(accepted))
+            if self._alarm(scans, {fault.place for fault in accepted}) is not None:
+                scans = self._scan(residuals, synthesis.steady_effect(accepted))
         left = margins(scans, self.prepared)
         times = {window: self._shown_times(window) for _, window in left.values()}
         ranked, reported, healthy = suspects(left, claims, self.prepared, times, self._horizon)
@@ -250,58 +280,118 @@ class _Run:
         alarm: Alarm,
         scans: dict[str, list[Window]],
         residuals: dict[str, NDArray[np.float64]],
-        accepted: list[Fault],
+        accepted: list[PhaseFault],
         synthesis: Synthesis | None,
-    ) -> tuple[Fault, float]:
+    ) -> tuple[PhaseFault, float]:
         """The fault that explains the run best, among the alarm's place and its rivals.
 
         Returns:
             The fault, and the nats of misfit that it explains (its score if nothing is replayed).
         """
         places = self.prepared.candidates.places
-        family = self.prepared.candidates.family
-        windows = scans[alarm.statistic]
-        if family[alarm.index] == CORE:
-            slowdown = self._core_slowdown(alarm, residuals)
-            fault = replace(self._fault(places[alarm.index], alarm.window), slowdown=slowdown)
-            if synthesis is None:
-                return fault, alarm.window.score
-        else:
-            order = np.argsort([-window.score for window in windows], kind="stable")
-            rivals = [int(i) for i in order if family[i] == NETWORK][: self.config.n_hypotheses]
-            faults = [self._fault(places[i], windows[i]) for i in rivals]
-            if synthesis is None:
-                return faults[0], alarm.window.score
-            return self._best_rival(
-                [(f, windows[i]) for f, i in zip(faults, rivals, strict=True)], accepted, synthesis
-            )
-        fault, _ = synthesis.fit_interval(fault, accepted, self._steps(alarm.window))
-        fault, after = synthesis.fit_slowdown(fault, accepted, 1.15, 3)
+        is_core = self.prepared.candidates.family[alarm.index] == CORE
+        fault = self._fault(places[alarm.index], alarm.window)
+        if is_core:
+            fault = replace(fault, slowdown=self._core_slowdown(alarm, residuals))
+        if synthesis is None:
+            return fault, alarm.window.score
+        if not is_core:
+            return self._best_rival(scans[alarm.statistic], accepted, synthesis)
+        fault = synthesis.fit_interval(fault, accepted, self._step(alarm.window))
+        fault, after = synthesis.fit_slowdown(fault, accepted, CORE_FACTOR, 2)
         return fault, synthesis.misfit(accepted) - after
 
     def _best_rival(
-        self,
-        faults: list[tuple[Fault, Window]],
-        accepted: list[Fault],
-        synthesis: Synthesis,
-    ) -> tuple[Fault, float]:
+        self, windows: list[Window], accepted: list[PhaseFault], synthesis: Synthesis
+    ) -> tuple[PhaseFault, float]:
         """Of several hypotheses the one that explains most, and the nats that it explains.
 
-        The interval is fitted for the first of them; those that come near are then compared with
-        the same interval, because a better edge can hide a worse place.
+        Each place competes with its best direction. The interval is fitted for the first of them;
+        those that come near are then compared with the same interval, because a better edge can
+        hide a worse place.
         """
-        fitted = [(*synthesis.fit_slowdown(f, accepted, 1.5, 2), window) for f, window in faults]
-        fitted.sort(key=lambda item: item[1])
-        first, misfit, window = fitted[0]
-        first, _ = synthesis.fit_interval(first, accepted, self._steps(window))
-        near = [fault for fault, value, _ in fitted[1:] if value < NEAR * misfit]
-        rivals = [first] + [
-            replace(fault, start_cycles=first.start_cycles, end_cycles=first.end_cycles)
-            for fault in near
+        rivals = self._rivals(windows)
+        only = self._telling(rivals, windows)
+        before = synthesis.misfit(accepted, only)
+        fitted = []
+        for index in rivals:
+            fault = self._fault(self.prepared.candidates.places[index], windows[index])
+            fitted.append((*synthesis.fit_slowdown(fault, accepted, LINK_FACTOR, 3, only), index))
+        needed = NEAR * (before - min(misfit for _, misfit, _ in fitted))
+        near = [
+            (*self._turned(fault, misfit, accepted, synthesis, only), index)
+            for fault, misfit, index in fitted
+            if before - misfit >= needed
         ]
-        final = [synthesis.fit_slowdown(fault, accepted, 1.15, 3) for fault in rivals[:3]]
-        fault, after = min(final, key=lambda pair: pair[1])
-        return fault, synthesis.misfit(accepted) - after
+        near.sort(key=lambda item: item[1])
+        first, _, index = near[0]
+        first = synthesis.fit_interval(first, accepted, self._step(windows[index]))
+        alike = [replace(fault, first=first.first, last=first.last) for fault, _, _ in near]
+        if len(alike) > 1:
+            fitted_again = [
+                synthesis.fit_slowdown(fault, accepted, LINK_FACTOR, 3, only) for fault in alike
+            ]
+            fault = min(fitted_again, key=lambda pair: pair[1])[0]
+        else:
+            fault = synthesis.fit_slowdown(first, accepted, LINK_FACTOR, 3, only)[0]
+        return fault, synthesis.misfit(accepted) - synthesis.misfit((*accepted, fault))
+
+    def _telling(self, rivals: list[int], windows: list[Window]) -> NDArray[np.bool_]:
+        """(n_epochs, n_groups) the segments of the rivals' windows that tell them apart best."""
+        candidates, baseline = self.prepared.candidates, self.prepared.baseline
+        n_groups, n_epochs = self.context.program.n_groups, self.sketch.n_epochs
+        bank = self.prepared.bank(0)
+        worth = np.zeros_like(self.cells.log_mean)
+        for index in rivals:
+            window, share = windows[index], candidates.share[:, index]
+            effect = np.log1p((window.slowdown - 1) * share.data)
+            segment = np.arange(n_epochs) * n_groups
+            segment = segment + baseline.patterns.table["group"][share.indices, None]
+            inside = (segment >= window.first) & (segment <= window.last)
+            inside &= np.isfinite(self.cells.log_mean[share.indices])
+            own = (effect**2)[:, None] / baseline.means.variance[share.indices]
+            worth[share.indices] += np.where(inside, own, 0.0)
+        result = np.zeros((n_epochs, n_groups), dtype=bool)
+        for cell in np.argsort(-worth, axis=None, kind="stable").tolist():
+            pattern, epoch = divmod(cell, n_epochs)
+            if worth[pattern, epoch] <= 0 or result.sum() >= self.config.n_segments:
+                break
+            result[epoch] |= bank.spans[pattern]
+        return result
+
+    def _turned(
+        self,
+        fault: PhaseFault,
+        misfit: float,
+        accepted: list[PhaseFault],
+        synthesis: Synthesis,
+        only: NDArray[np.bool_],
+    ) -> tuple[PhaseFault, float]:
+        """A link's fault in the direction that explains most, and its misfit."""
+        best = fault
+        for place in directions(fault.place):
+            turned = replace(fault, place=place)
+            if (value := synthesis.misfit((*accepted, turned), only)) < misfit - TURN:
+                best, misfit = turned, value
+        return best, misfit
+
+    def _rivals(self, windows: list[Window]) -> list[int]:
+        """Candidates of the network that may be the cause: of each place the best, best first."""
+        candidates = self.prepared.candidates
+        order = np.argsort([-window.score for window in windows], kind="stable")
+        rivals: dict[Place, int] = {}
+        for i in order.tolist():
+            if candidates.family[i] == NETWORK:
+                rivals.setdefault(physical(candidates.places[i]), i)
+            if len(rivals) == self.config.n_hypotheses:
+                break
+        best = windows[next(iter(rivals.values()))].score
+        return [i for i in rivals.values() if windows[i].score > RIVAL * best]
+
+    def _index_of(self, fault: PhaseFault, alarm: Alarm) -> int:
+        """The candidate of a fault."""
+        places = self.prepared.candidates.places
+        return places.index(fault.place) if fault.place in places else alarm.index
 
     def _core_slowdown(self, alarm: Alarm, residuals: dict[str, NDArray[np.float64]]) -> float:
         """What busy time says directly: of whole cells the mean, of short faults the longest."""
@@ -320,21 +410,56 @@ class _Run:
         replayer = self.prepared.replayer
         if replayer is None or not self.config.confirm:
             return None
-        return Synthesis(replayer, self.prepared.baseline, residual, self.prepared.seed)
+        return Synthesis(self.prepared.bank, self.prepared.baseline, residual)
 
     @property
     def _horizon(self) -> float:
         return float(np.nanmax(self.sketch.epoch_end_cycles))
 
-    def _steps(self, window: Window) -> tuple[float, float]:
-        """How far each edge of a window may be off: a layer group, or half an epoch of batches."""
-        program, cycles = self.context.program, self.prepared.baseline.group_cycles
-        batches = program.n_batches / self.sketch.n_epochs
-        if batches >= 2:
-            half = float(cycles.sum()) * batches / 2
-            return half, half
-        n_groups = program.n_groups
-        return float(cycles[window.first % n_groups]), float(cycles[window.last % n_groups])
+    def _batches(self, epoch: int) -> tuple[int, int]:
+        """First batch of an epoch, and the first after it."""
+        n_batches, n_epochs = self.context.program.n_batches, self.sketch.n_epochs
+        return -(-epoch * n_batches // n_epochs), -(-(epoch + 1) * n_batches // n_epochs)
+
+    def _step(self, window: Window) -> float:
+        """Phases by which an edge of a window may be off."""
+        n_groups = self.context.program.n_groups
+        first, after = self._batches(window.first // n_groups)
+        return 1.0 if after - first < 2 else float((after - first) * n_groups)
+
+    def _fault(self, place: Place, window: Window) -> PhaseFault:
+        """A window on the clock of phases: of epochs with one batch exact, else whole epochs."""
+        n_groups = self.context.program.n_groups
+        (opens, g), (closes, h) = divmod(window.first, n_groups), divmod(window.last, n_groups)
+        first, after = self._batches(opens)
+        begin = first * n_groups + (g if after - first == 1 else 0)
+        first, after = self._batches(closes)
+        end = (after - 1) * n_groups + h + 1 if after - first == 1 else after * n_groups
+        return PhaseFault(place, max(window.slowdown, 1.0), float(begin), float(end))
+
+    def _dated(
+        self,
+        fault: PhaseFault,
+        alarm: Alarm,
+        synthesis: Synthesis | None,
+        accepted: list[PhaseFault],
+    ) -> Fault:
+        """A fault on the clock of the observed run."""
+        if synthesis is None:
+            start, end = self._times(alarm.window)
+            return Fault(fault.place, fault.slowdown, start, max(end, start + 1.0))
+        cycles = synthesis.phase_cycles(accepted)
+        clock = np.concatenate([[0.0], np.cumsum(cycles)])
+        n_groups = self.context.program.n_groups
+        known, seen = [0.0], [0.0]
+        for epoch in np.flatnonzero(np.isfinite(self.sketch.epoch_end_cycles)).tolist():
+            known.append(float(clock[self._batches(epoch)[1] * n_groups]))
+            seen.append(float(self.sketch.epoch_end_cycles[epoch]))
+        at = np.interp([fault.first, fault.last], np.arange(len(clock)), clock)
+        start, end = np.interp(at, known, seen).tolist()
+        if fault.last >= len(cycles):
+            end = math.inf
+        return Fault(fault.place, fault.slowdown, start, max(end, start + 1.0))
 
     def _times(self, window: Window) -> tuple[float, float]:
         """(start, end) cycles of a window of segments, on the observed run's own clock."""
@@ -361,24 +486,27 @@ class _Run:
         start, end = self._times(window)
         return start, min(end, self._horizon)
 
-    def _fault(self, place: Place, window: Window) -> Fault:
-        start, end = self._times(window)
-        if not start < end:
-            start, end = 0.0, math.inf
-        return Fault(place, max(window.slowdown, 1.0), start, end)
-
     def _notes(self) -> tuple[str, ...]:
         notes = []
         if self.refitted:
             scale = self.prepared.baseline.scale
             notes.append(
-                f"the twin was refitted to the run: links {scale.link_speed:.3f}x, cores "
-                f"{scale.core_speed:.3f}x the configured speed"
+                f"the twin was refitted to the run: links {scale.link_speed:.2f}x, cores "
+                f"{scale.core_speed:.2f}x the configured speed"
             )
         lost = self.sketch.n_records - self.sketch.n_records_kept
         if lost:
             notes.append(f"{lost} of {self.sketch.n_records} records are not in the sketch")
         return tuple(notes)
+
+
+def directions(place: Place) -> tuple[Place, ...]:
+    """The other directions of a link: both, one, the other; of anything else none."""
+    if not isinstance(place, Link):
+        return ()
+    link = place.physical
+    every = (link, Link(link.src, link.dst), Link(link.dst, link.src))
+    return tuple(other for other in every if other != place)
 
 
 def touches(place: Place, accused: set[Place]) -> bool:

@@ -1,26 +1,26 @@
 """Synthesis: does a simulated fault leave the same marks as the observed one?
 
-A hypothesis (places, slowdowns, intervals) is replayed in the twin with the noise of a healthy
-replay (common random numbers), so that the difference of their cells is the fault's effect, almost
-free of noise. The hypothesis that leaves the least unexplained is kept.
+A hypothesis (place, slowdown, interval) is replayed in the twin with the noise of a healthy replay
+(common random numbers), so that the difference of their cells is the fault's effect, almost free of
+noise. The hypothesis that leaves the least unexplained is kept. Only the phases that a fault covers
+are replayed, and none twice.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slowpoke_mapping.faults import Fault
-from slowpoke_tracer.baseline import Baseline, Replayer, replay_seeds
-from slowpoke_tracer.cells import cells_of
+from slowpoke_tracer.baseline import Baseline
+from slowpoke_tracer.phase_bank import Fold, PhaseBank, PhaseFault
 
 MODEL_ERROR = 0.15
-"""Relative error granted to a predicted effect: edges and slowdown are never quite right."""
+"""Relative error granted to an observed effect: edges and slowdown are never quite right."""
 
 CLIP = 4.0
 """Standard deviations beyond which one cell's misfit counts linearly (Huber)."""
@@ -28,7 +28,22 @@ CLIP = 4.0
 MOST_MOVES = 4
 """Steps that an edge of an interval may go in one direction."""
 
+FINEST_STEP = 0.25
+"""Of a phase: finer edges change less than the noise of a phase."""
+
+REACH = 10
+"""Phases beyond the moves of an edge whose cells are compared: slots may span several groups."""
+
+LEAST_MOVE = 0.5
+"""Nats that a move of an edge must bring."""
+
 LEAST_SLOWDOWN, MOST_SLOWDOWN = 1.05, 64.0
+
+Segments = NDArray[np.bool_]
+"""(n_epochs, n_groups) parts of a run."""
+
+BETWEEN = np.linspace(-0.25, 1.25, 25)
+"""Points between two slowdowns (and a little beyond) at which their effects are interpolated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,31 +64,35 @@ class Synthesis:
     """Replays hypotheses against one observed run.
 
     Attributes:
-        replayer: Sketches replays of the program.
-        baseline: Healthy cells; the seeds of its first runs are replayed.
+        bank: The phases of replay number n of the baseline.
+        baseline: Healthy cells.
         residual: (n_patterns, n_epochs) observed minus healthy mean ln(duration).
-        seed: The baseline's seed.
     """
 
-    replayer: Replayer
+    bank: Callable[[int], PhaseBank]
     baseline: Baseline
     residual: NDArray[np.float64]
-    seed: int
-    _known: dict[tuple[Fault, ...], Effect] = field(default_factory=dict)
+    _effects: dict[object, Effect] = field(default_factory=dict)
+    _folds: dict[int, dict[object, Fold]] = field(default_factory=dict)
 
     @property
-    def n_replays(self) -> int:
-        """How many hypotheses were simulated."""
-        return len(self._known)
+    def n_phases_replayed(self) -> int:
+        """How many single phases were simulated."""
+        return sum(map(len, self._folds.values()))
 
-    def effect(self, faults: Sequence[Fault]) -> Effect:
-        """What the faults change, from one replay."""
-        key = tuple(faults)
-        if key not in self._known:
-            self._known[key] = self._replayed(key, 0)
-        return self._known[key]
+    def effect(self, faults: Sequence[PhaseFault], only: Segments | None = None) -> Effect:
+        """What the faults change, from one replay.
 
-    def steady_effect(self, faults: Sequence[Fault], n_runs: int = 3) -> Effect:
+        Args:
+            faults: All of them.
+            only: (n_epochs, n_groups) segments that are looked at; the effect elsewhere is 0.
+        """
+        key = (tuple(faults), b"" if only is None else only.tobytes())
+        if key not in self._effects:
+            self._effects[key] = self._replayed(tuple(faults), 0, only)
+        return self._effects[key]
+
+    def steady_effect(self, faults: Sequence[PhaseFault], n_runs: int = 3) -> Effect:
         """What the faults change, averaged over several replays.
 
         Under a fault queues grow and take a course of their own; a second fault must not be seen
@@ -87,89 +106,133 @@ class Synthesis:
             np.mean([effect.maximum for effect in effects], axis=0),
         )
 
-    def _replayed(self, faults: tuple[Fault, ...], run: int) -> Effect:
+    def phase_cycles(self, faults: Sequence[PhaseFault]) -> NDArray[np.float64]:
+        """(n_phases,) how long each phase lasts under the faults."""
+        return self.bank(0).run(faults, self._folds.setdefault(0, {})).cycles
+
+    def _replayed(
+        self, faults: tuple[PhaseFault, ...], run: int, only: Segments | None = None
+    ) -> Effect:
         if not faults:
             zero = np.zeros_like(self.residual)
             return Effect(zero, zero)
-        seed = replay_seeds(self.seed, run + 1)[run]
-        sketch = self.replayer.sketch(seed, self.baseline.scale, faults)
-        cells = cells_of(sketch, self.baseline.patterns)
-        return Effect(
-            np.nan_to_num(cells.log_mean - self.baseline.log_means[run], nan=0.0),
-            np.nan_to_num(cells.log_max - self.baseline.log_maxima[run], nan=0.0),
-        )
+        known = self._folds.setdefault(run, {})
+        return Effect(*self.bank(run).run(faults, known, only).change())
 
-    def misfit(self, faults: Sequence[Fault]) -> float:
-        """What the faults leave unexplained, in nats; smaller is better.
+    def misfit(self, faults: Sequence[PhaseFault], only: Segments | None = None) -> float:
+        """What the faults leave unexplained in some segments, in nats; smaller is better.
 
-        A Huber loss of the standardised residual, plus the logarithm of the variance, so that a
-        larger effect (and its larger tolerance) is no cheap explanation.
+        A Huber loss of the standardised residual. The error that is granted grows with the larger
+        of what was observed and what is supposed, so that a cell costs the same whether its effect
+        was overlooked or invented.
         """
-        effect = self.effect(faults).mean
-        base = self.baseline.means.variance
-        variance = base + (MODEL_ERROR * effect) ** 2
-        z = np.abs(self.residual - effect) / np.sqrt(variance)
-        loss = np.where(z < CLIP, 0.5 * z**2, CLIP * (z - 0.5 * CLIP))
-        return float(np.nansum(loss + 0.5 * np.log(variance / base)))
+        return self._misfit(self.effect(faults, only).mean, only)
+
+    def _misfit(self, effect: NDArray[np.float64], only: Segments | None) -> float:
+        cells = ... if only is None else self.bank(0).cells_within(only)
+        residual, supposed = self.residual[cells], effect[cells]
+        granted = MODEL_ERROR * np.maximum(np.abs(residual), np.abs(supposed))
+        z = np.abs(residual - supposed) / np.sqrt(self.baseline.means.variance[cells] + granted**2)
+        return float(np.nansum(np.where(z < CLIP, 0.5 * z**2, CLIP * (z - 0.5 * CLIP))))
 
     def fit_slowdown(
-        self, fault: Fault, accepted: Sequence[Fault], factor: float, most_steps: int
-    ) -> tuple[Fault, float]:
+        self,
+        fault: PhaseFault,
+        accepted: Sequence[PhaseFault],
+        factor: float,
+        most_steps: int,
+        only: Segments | None = None,
+    ) -> tuple[PhaseFault, float]:
         """The fault with the slowdown that explains most, and its misfit.
 
-        Steps of `factor`, at most `most_steps` each way; lower slowdowns first, because the scan
-        reads them too high where queues grow. Two to most_steps + 2 replays.
+        Effects at a slowdown and at `factor` times less or more are interpolated (linear in
+        ln(slowdown)); where the best lies beyond, the next pair is compared, at most `most_steps`.
+        Cost: two to most_steps + 1 replays of the phases in the interval.
         """
-        best, value = fault, self.misfit((*accepted, fault))
-        for direction in (1 / factor, factor):
-            for _ in range(most_steps):
-                slowdown = min(max(best.slowdown * direction, LEAST_SLOWDOWN), MOST_SLOWDOWN)
-                trial = dataclasses.replace(best, slowdown=slowdown)
-                score = self.misfit((*accepted, trial))
-                if score >= value:
-                    break
-                best, value = trial, score
-            if best is not fault:
+        high = fault
+        slowdown, value = fault.slowdown, math.inf
+        for _ in range(most_steps):
+            low = dataclasses.replace(high, slowdown=_limited(high.slowdown / factor))
+            at, value = self._between((*accepted, high), (*accepted, low), only)
+            slowdown = high.slowdown * (low.slowdown / high.slowdown) ** at
+            if 0 <= at <= 1:
                 break
-        return best, value
+            faster = dataclasses.replace(high, slowdown=_limited(high.slowdown * factor))
+            high = low if at > 1 else faster
+        return dataclasses.replace(fault, slowdown=_limited(slowdown)), value
+
+    def _between(
+        self, high: tuple[PhaseFault, ...], low: tuple[PhaseFault, ...], only: Segments | None
+    ) -> tuple[float, float]:
+        """Where between two hypotheses the least is unexplained (0 at the first), and how much."""
+        a, b = self.effect(high, only).mean, self.effect(low, only).mean
+        values = [self._misfit(a + t * (b - a), only) for t in BETWEEN]
+        best = int(np.argmin(values))
+        return float(BETWEEN[best]), values[best]
 
     def fit_interval(
-        self, fault: Fault, accepted: Sequence[Fault], steps_cycles: tuple[float, float]
-    ) -> tuple[Fault, float]:
-        """The fault with the interval that explains most, and its misfit; 4 to 20 replays.
+        self, fault: PhaseFault, accepted: Sequence[PhaseFault], step: float
+    ) -> PhaseFault:
+        """The fault with the interval that explains most.
 
-        Edges move by halves of a step, then by quarters; an edge at the border of the run stays.
+        Edges move by `step` phases and then by ever finer ones; an edge at the border of the run
+        stays. Only what happens near the edges is compared. Cost: the phases there, and those that
+        an edge cuts, once for each position.
 
         Args:
             fault: Where to start.
             accepted: Faults that are there besides it.
-            steps_cycles: Length of the segment at each edge, to which the scan quantises it.
+            step: Phases to which the scan quantises edges.
         """
-        best, value = fault, self.misfit((*accepted, fault))
-        for edge, step_cycles in zip(("start_cycles", "end_cycles"), steps_cycles, strict=True):
-            if getattr(fault, edge) in (0.0, math.inf):
+        n_phases = self.bank(0).n_phases
+        only = self._around((fault.first, fault.last), 2 * step + REACH)
+        best, value = fault, self.misfit((*accepted, fault), only)
+        for edge in ("first", "last"):
+            if getattr(fault, edge) in (0, n_phases):
                 continue
-            for step in (step_cycles / 2, step_cycles / 4):
-                for shift in (-step, step):
-                    moved = self._moved(best, value, accepted, edge, shift)
+            width = max(step / 2, 0.5)
+            while width >= FINEST_STEP:
+                for shift in (-width, width):
+                    moved = self._moved(best, value, accepted, edge, shift, only)
                     if moved[0] is not best:
                         best, value = moved
                         break
-        return best, value
+                width = width / 2 if width <= 1 else max(math.floor(width / 2), 1)
+        return best
 
     def _moved(
-        self, fault: Fault, value: float, accepted: Sequence[Fault], edge: str, shift: float
-    ) -> tuple[Fault, float]:
+        self,
+        fault: PhaseFault,
+        value: float,
+        accepted: Sequence[PhaseFault],
+        edge: str,
+        shift: float,
+        only: Segments,
+    ) -> tuple[PhaseFault, float]:
         """The fault with one edge moved for as long as that explains more."""
-        best = fault
+        best, n_phases = fault, self.bank(0).n_phases
         for _ in range(MOST_MOVES):
-            changed = {edge: max(getattr(best, edge) + shift, 0.0)}
-            start = changed.get("start_cycles", best.start_cycles)
-            if not start < changed.get("end_cycles", best.end_cycles):
+            place = min(max(getattr(best, edge) + shift, 0.0), float(n_phases))
+            first, last = (place, best.last) if edge == "first" else (best.first, place)
+            if last - first < FINEST_STEP or place == getattr(best, edge):
                 break
-            trial = dataclasses.replace(best, **changed)
-            score = self.misfit((*accepted, trial))
-            if score >= value:
+            trial = dataclasses.replace(best, first=first, last=last)
+            score = self.misfit((*accepted, trial), only)
+            if score >= value - LEAST_MOVE:
                 break
             best, value = trial, score
         return best, value
+
+    def _around(self, edges: Sequence[float], radius: float) -> Segments:
+        """(n_epochs, n_groups) segments within some phases of an edge."""
+        bank = self.bank(0)
+        result = np.zeros((bank.n_epochs, bank.program.n_groups), dtype=bool)
+        for edge in edges:
+            first, last = max(int(edge - radius), 0), min(int(edge + radius) + 1, bank.n_phases)
+            batch, group = np.divmod(np.arange(first, last), bank.program.n_groups)
+            result[bank.epoch_of_batch[batch], group] = True
+        return result
+
+
+def _limited(slowdown: float) -> float:
+    return min(max(slowdown, LEAST_SLOWDOWN), MOST_SLOWDOWN)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -174,3 +175,18 @@ class Trace:
                 f"{path}: not a trace of this version ({type(error).__name__}); write one with "
                 "`slowpoke simulate --trace`"
             ) from None
+
+
+class PhaseTimes(NamedTuple):
+    """What one phase (a layer group of a batch) showed.
+
+    Attributes:
+        cycles: How long it lasted.
+        duration: (n_events of the group, n_units) inject to eject of a message, start to end of a
+            task on a core; NaN where an event did not happen in that unit.
+        port_duration: Likewise, eject to consume: of a DRAM write, queue and service of the port.
+    """
+
+    cycles: float
+    duration: NDArray[np.float64]
+    port_duration: NDArray[np.float64]

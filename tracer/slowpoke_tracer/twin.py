@@ -14,7 +14,17 @@ import scipy.sparse as sp
 from slowpoke_mapping.faults import Fault
 from slowpoke_mapping.program import Program
 from slowpoke_mapping.scale import Scale
-from slowpoke_tracer.trace import Trace
+from slowpoke_tracer.trace import PhaseTimes, Trace
+
+
+class PhaseReplays(Protocol):
+    """The phases of one noisy run, batch by batch and group by group, replayed one at a time."""
+
+    def healthy(self) -> list[PhaseTimes]:
+        """(n_batches * n_groups) phases without a fault; may be asked once."""
+
+    def faulty(self, index: int, faults: Sequence[Fault]) -> PhaseTimes:
+        """Phase `index` with the same noise, under faults whose times count from its start."""
 
 
 class Twin(Protocol):
@@ -36,3 +46,6 @@ class Twin(Protocol):
     def shares(self, seed: int = 0, scale: Scale = Scale()) -> sp.csr_matrix:
         """(n_events, n_channels + n_dram_ports): mean share of each channel's, then each port's own
         service time in a record's latency (inject to eject), over one healthy run."""
+
+    def phases(self, seed: int = 0, scale: Scale = Scale()) -> PhaseReplays:
+        """The phases of one noisy run, to be replayed one at a time; cost of one run."""
