@@ -10,13 +10,16 @@ import os
 import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from slowpoke_mapping.errors import SlowpokeError
+from slowpoke_mapping.program import Program
 from slowpoke_mapping.scale import Scale
 from slowpoke_tracer.baseline import (
     Baseline,
@@ -46,6 +49,7 @@ class Prepared:
     """Everything a diagnosis needs that does not depend on the observed run.
 
     Attributes:
+        program: What runs.
         baseline: Healthy cells.
         candidates: What can be accused.
         scanners: By statistic, `mean` and `max`.
@@ -54,6 +58,7 @@ class Prepared:
         seed: Of the replays.
     """
 
+    program: Program
     baseline: Baseline
     candidates: Candidates
     scanners: dict[str, Scanner]
@@ -61,6 +66,17 @@ class Prepared:
     replayer: Replayer | None
     seed: int
     _banks: dict[int, PhaseBank] = field(default_factory=dict)
+
+    @cached_property
+    def last_group(self) -> NDArray[np.int64]:
+        """(n_patterns,) last layer group of a pattern; that of shared slots is behind their own."""
+        patterns, program = self.baseline.patterns, self.program
+        group = program.task_group[program.event_task]
+        last = patterns.table["group"].astype(np.int64)
+        for of_event in (patterns.of_event, patterns.port_of_event):
+            seen = of_event >= 0
+            np.maximum.at(last, of_event[seen], group[seen])
+        return last
 
     def bank(self, run: int) -> PhaseBank:
         """The phases of replay `run`; costs a replay when it is first asked for."""
@@ -138,7 +154,7 @@ def _prepared(
         for name, scanner in scanners.items()
         for family in (CORE, NETWORK)
     }
-    return Prepared(baseline, candidates, scanners, thresholds, replayer, SEED)
+    return Prepared(context.program, baseline, candidates, scanners, thresholds, replayer, SEED)
 
 
 def threshold(scanner: Scanner, family: int, floor: float, false_positive_rate: float) -> float:

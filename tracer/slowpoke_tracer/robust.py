@@ -44,14 +44,26 @@ TEMPLATE_ERROR = 0.25
 NEAR = 0.6
 """Hypotheses that explain more than this share of what the best one does are compared again."""
 
+TURNED = 0.3
+"""Links that explain more than this share are tried in their other directions."""
+
 RIVAL = 0.1
 """Places below this share of the best score are no rivals."""
+
+SHORT = 3.0
+"""Windows of at most so many steps have no middle: slowdown and edges are fitted together."""
 
 TURN = 3.0
 """Nats by which a link's other directions must explain a run better."""
 
-LINK_FACTOR, CORE_FACTOR = 1.5, 1.25
+SCAN_SHARE = 0.05
+"""Weight of a place's own score beside what its synthesis explains, which one cell cannot lift."""
+
+COARSE_FACTOR, LINK_FACTOR, CORE_FACTOR = 2.0, 1.4, 1.25
 """Slowdowns are fitted in steps of these: the scan overstates links, busy time shows cores."""
+
+ROUTER_NATS, ROUTER_SHARE = 3.0, 0.01
+"""A router explains everything that one of its links does: it must explain so much more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,18 +300,18 @@ class _Run:
         Returns:
             The fault, and the nats of misfit that it explains (its score if nothing is replayed).
         """
-        places = self.prepared.candidates.places
         is_core = self.prepared.candidates.family[alarm.index] == CORE
-        fault = self._fault(places[alarm.index], alarm.window)
+        fault = self._fault(alarm.index, alarm.window)
         if is_core:
             fault = replace(fault, slowdown=self._core_slowdown(alarm, residuals))
         if synthesis is None:
             return fault, alarm.window.score
         if not is_core:
             return self._best_rival(scans[alarm.statistic], accepted, synthesis)
-        fault = synthesis.fit_interval(fault, accepted, self._step(alarm.window))
-        fault, after = synthesis.fit_slowdown(fault, accepted, CORE_FACTOR, 2)
-        return fault, synthesis.misfit(accepted) - after
+        fault = synthesis.fit_interval(fault, accepted, self._step(alarm.index, alarm.window))
+        only = self._telling([alarm.index], scans[alarm.statistic])
+        fault, _ = synthesis.fit_slowdown(fault, accepted, CORE_FACTOR, 2, only)
+        return fault, synthesis.misfit(accepted) - synthesis.misfit((*accepted, fault))
 
     def _best_rival(
         self, windows: list[Window], accepted: list[PhaseFault], synthesis: Synthesis
@@ -311,29 +323,40 @@ class _Run:
         hide a worse place.
         """
         rivals = self._rivals(windows)
-        only = self._telling(rivals, windows)
+        steps = {index: self._step(index, windows[index]) for index in rivals}
+        begun = {index: self._fault(index, windows[index]) for index in rivals}
+        first = begun[rivals[0]]
+        is_short = first.last - first.first <= SHORT * steps[rivals[0]]
+        if is_short:
+            only = np.logical_or.reduce([synthesis.around(begun[i], steps[i]) for i in rivals])
+        else:
+            only = self._telling(rivals, windows)
         before = synthesis.misfit(accepted, only)
         fitted = []
-        for index in rivals:
-            fault = self._fault(self.prepared.candidates.places[index], windows[index])
-            fitted.append((*synthesis.fit_slowdown(fault, accepted, LINK_FACTOR, 3, only), index))
-        needed = NEAR * (before - min(misfit for _, misfit, _ in fitted))
+        for index, fault in begun.items():
+            if is_short:
+                fault, misfit = synthesis.fit_short(fault, accepted, steps[index], only)
+            else:
+                fault, misfit = synthesis.fit_slowdown(fault, accepted, COARSE_FACTOR, 4, only)
+            fitted.append((fault, before - misfit, index))
+        hopeful = TURNED * max(gain for _, gain, _ in fitted)
         near = [
-            (*self._turned(fault, misfit, accepted, synthesis, only), index)
-            for fault, misfit, index in fitted
-            if before - misfit >= needed
-        ]
-        near.sort(key=lambda item: item[1])
-        first, _, index = near[0]
-        first = synthesis.fit_interval(first, accepted, self._step(windows[index]))
-        alike = [replace(fault, first=first.first, last=first.last) for fault, _, _ in near]
-        if len(alike) > 1:
-            fitted_again = [
-                synthesis.fit_slowdown(fault, accepted, LINK_FACTOR, 3, only) for fault in alike
-            ]
-            fault = min(fitted_again, key=lambda pair: pair[1])[0]
-        else:
-            fault = synthesis.fit_slowdown(first, accepted, LINK_FACTOR, 3, only)[0]
+            (*self._turned(fault, gain, before, accepted, synthesis, only), index)
+            for fault, gain, index in fitted
+            if gain >= hopeful
+        ] or fitted
+        near.sort(key=lambda item: -item[1])
+        first, best, index = near[0]
+        first = synthesis.fit_interval(first, accepted, steps[index])
+        final: list[tuple[PhaseFault, float]] = []
+        for fault, gain, _ in near:
+            if final and gain < NEAR * best:
+                break
+            fault = replace(fault, first=first.first, last=first.last)
+            fault, misfit = synthesis.fit_slowdown(fault, accepted, LINK_FACTOR, 3, only)
+            seen = SCAN_SHARE * windows[self.prepared.candidates.places.index(fault.place)].score
+            final.append((fault, preferred(fault.place, before - misfit) + seen))
+        fault, _ = max(final, key=lambda pair: pair[1])
         return fault, synthesis.misfit(accepted) - synthesis.misfit((*accepted, fault))
 
     def _telling(self, rivals: list[int], windows: list[Window]) -> NDArray[np.bool_]:
@@ -350,9 +373,11 @@ class _Run:
             inside = (segment >= window.first) & (segment <= window.last)
             inside &= np.isfinite(self.cells.log_mean[share.indices])
             own = (effect**2)[:, None] / baseline.means.variance[share.indices]
-            worth[share.indices] += np.where(inside, own, 0.0)
+            own = np.where(inside, own, 0.0)
+            worth[share.indices] += own / max(float(own.sum()), 1e-12)  # each rival is heard
         result = np.zeros((n_epochs, n_groups), dtype=bool)
-        for cell in np.argsort(-worth, axis=None, kind="stable").tolist():
+        dear = np.maximum(bank.spans.sum(axis=1), 1)[:, None]  # groups that a cell needs replayed
+        for cell in np.argsort(-worth / dear, axis=None, kind="stable").tolist():
             pattern, epoch = divmod(cell, n_epochs)
             if worth[pattern, epoch] <= 0 or result.sum() >= self.config.n_segments:
                 break
@@ -362,18 +387,20 @@ class _Run:
     def _turned(
         self,
         fault: PhaseFault,
-        misfit: float,
+        gain: float,
+        before: float,
         accepted: list[PhaseFault],
         synthesis: Synthesis,
         only: NDArray[np.bool_],
     ) -> tuple[PhaseFault, float]:
-        """A link's fault in the direction that explains most, and its misfit."""
+        """A link's fault in the direction that explains most, and how much it explains."""
         best = fault
         for place in directions(fault.place):
             turned = replace(fault, place=place)
-            if (value := synthesis.misfit((*accepted, turned), only)) < misfit - TURN:
-                best, misfit = turned, value
-        return best, misfit
+            value = before - synthesis.misfit((*accepted, turned), only)
+            if value > gain + TURN:
+                best, gain = turned, value
+        return best, gain
 
     def _rivals(self, windows: list[Window]) -> list[int]:
         """Candidates of the network that may be the cause: of each place the best, best first."""
@@ -421,21 +448,35 @@ class _Run:
         n_batches, n_epochs = self.context.program.n_batches, self.sketch.n_epochs
         return -(-epoch * n_batches // n_epochs), -(-(epoch + 1) * n_batches // n_epochs)
 
-    def _step(self, window: Window) -> float:
+    def _step(self, index: int, window: Window) -> float:
         """Phases by which an edge of a window may be off."""
         n_groups = self.context.program.n_groups
         first, after = self._batches(window.first // n_groups)
-        return 1.0 if after - first < 2 else float((after - first) * n_groups)
+        if after - first > 1:
+            return float((after - first) * n_groups)
+        ends = [segment % n_groups for segment in (window.first, window.last)]
+        return float(max(self._last_group(index, group) - group + 1 for group in ends))
 
-    def _fault(self, place: Place, window: Window) -> PhaseFault:
+    def _last_group(self, index: int, group: int) -> int:
+        """The last layer group of what a candidate's patterns that begin in a group show."""
+        patterns = self.prepared.baseline.patterns
+        rows = self.prepared.candidates.share[:, index].indices
+        rows = rows[patterns.table["group"][rows] == group]
+        last = self.prepared.last_group[rows]
+        return int(last.max(initial=group))
+
+    def _fault(self, index: int, window: Window) -> PhaseFault:
         """A window on the clock of phases: of epochs with one batch exact, else whole epochs."""
         n_groups = self.context.program.n_groups
         (opens, g), (closes, h) = divmod(window.first, n_groups), divmod(window.last, n_groups)
         first, after = self._batches(opens)
         begin = first * n_groups + (g if after - first == 1 else 0)
         first, after = self._batches(closes)
-        end = (after - 1) * n_groups + h + 1 if after - first == 1 else after * n_groups
-        return PhaseFault(place, max(window.slowdown, 1.0), float(begin), float(end))
+        last = self._last_group(index, h) if after - first == 1 else n_groups - 1
+        place = self.prepared.candidates.places[index]
+        return PhaseFault(
+            place, max(window.slowdown, 1.0), float(begin), float((after - 1) * n_groups + last + 1)
+        )
 
     def _dated(
         self,
@@ -498,6 +539,11 @@ class _Run:
         if lost:
             notes.append(f"{lost} of {self.sketch.n_records} records are not in the sketch")
         return tuple(notes)
+
+
+def preferred(place: Place, gain: float) -> float:
+    """What a hypothesis explains, less what its greater freedom explains anyway."""
+    return gain - ROUTER_NATS - ROUTER_SHARE * gain if isinstance(place, Router) else gain
 
 
 def directions(place: Place) -> tuple[Place, ...]:

@@ -42,6 +42,9 @@ LEAST_SLOWDOWN, MOST_SLOWDOWN = 1.05, 64.0
 Segments = NDArray[np.bool_]
 """(n_epochs, n_groups) parts of a run."""
 
+SHORT_FACTORS = (1.0, 2.0, 4.0)
+"""The scan overstates slowdowns by up to so much, where queues grow."""
+
 BETWEEN = np.linspace(-0.25, 1.25, 25)
 """Points between two slowdowns (and a little beyond) at which their effects are interpolated."""
 
@@ -73,6 +76,7 @@ class Synthesis:
     baseline: Baseline
     residual: NDArray[np.float64]
     _effects: dict[object, Effect] = field(default_factory=dict)
+    _masks: dict[bytes, NDArray[np.bool_]] = field(default_factory=dict)
     _folds: dict[int, dict[object, Fold]] = field(default_factory=dict)
 
     @property
@@ -129,11 +133,19 @@ class Synthesis:
         return self._misfit(self.effect(faults, only).mean, only)
 
     def _misfit(self, effect: NDArray[np.float64], only: Segments | None) -> float:
-        cells = ... if only is None else self.bank(0).cells_within(only)
+        cells = self._cells(only)
         residual, supposed = self.residual[cells], effect[cells]
         granted = MODEL_ERROR * np.maximum(np.abs(residual), np.abs(supposed))
         z = np.abs(residual - supposed) / np.sqrt(self.baseline.means.variance[cells] + granted**2)
         return float(np.nansum(np.where(z < CLIP, 0.5 * z**2, CLIP * (z - 0.5 * CLIP))))
+
+    def _cells(self, only: Segments | None) -> NDArray[np.bool_]:
+        """(n_patterns, n_epochs) cells to which nothing else adds."""
+        key = b"" if only is None else only.tobytes()
+        if key not in self._masks:
+            everywhere = np.ones_like(self.residual, dtype=bool)
+            self._masks[key] = everywhere if only is None else self.bank(0).cells_within(only)
+        return self._masks[key]
 
     def fit_slowdown(
         self,
@@ -170,6 +182,21 @@ class Synthesis:
         best = int(np.argmin(values))
         return float(BETWEEN[best]), values[best]
 
+    def fit_short(
+        self, fault: PhaseFault, accepted: Sequence[PhaseFault], step: float, only: Segments
+    ) -> tuple[PhaseFault, float]:
+        """A fault that may be all edge: interval and slowdown together, and its misfit.
+
+        With wrong edges the true slowdown explains less than none at all.
+        """
+        trials = []
+        for factor in SHORT_FACTORS:
+            trial = dataclasses.replace(fault, slowdown=_limited(fault.slowdown / factor))
+            trial = self.fit_interval(trial, accepted, step)
+            trials.append((trial, self.misfit((*accepted, trial), only)))
+        best, _ = min(trials, key=lambda pair: pair[1])
+        return self.fit_slowdown(best, accepted, 1.5, 2, only)
+
     def fit_interval(
         self, fault: PhaseFault, accepted: Sequence[PhaseFault], step: float
     ) -> PhaseFault:
@@ -185,7 +212,7 @@ class Synthesis:
             step: Phases to which the scan quantises edges.
         """
         n_phases = self.bank(0).n_phases
-        only = self._around((fault.first, fault.last), 2 * step + REACH)
+        only = self.around(fault, step)
         best, value = fault, self.misfit((*accepted, fault), only)
         for edge in ("first", "last"):
             if getattr(fault, edge) in (0, n_phases):
@@ -223,11 +250,11 @@ class Synthesis:
             best, value = trial, score
         return best, value
 
-    def _around(self, edges: Sequence[float], radius: float) -> Segments:
-        """(n_epochs, n_groups) segments within some phases of an edge."""
-        bank = self.bank(0)
+    def around(self, fault: PhaseFault, step: float) -> Segments:
+        """(n_epochs, n_groups) segments in reach of the edges of a fault."""
+        bank, radius = self.bank(0), 2 * step + REACH
         result = np.zeros((bank.n_epochs, bank.program.n_groups), dtype=bool)
-        for edge in edges:
+        for edge in (fault.first, fault.last):
             first, last = max(int(edge - radius), 0), min(int(edge + radius) + 1, bank.n_phases)
             batch, group = np.divmod(np.arange(first, last), bank.program.n_groups)
             result[bank.epoch_of_batch[batch], group] = True
