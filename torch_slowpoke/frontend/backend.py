@@ -18,8 +18,10 @@ from torch.fx import GraphModule, Node
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.graph import OperatorGraph
-from torch_slowpoke.frontend.export import explained, import_graph_module, quiet
 from torch_slowpoke.frontend.fakes import fake_mode, faked
+from torch_slowpoke.frontend.quiet import quiet
+from torch_slowpoke.frontend.refusal import explained
+from torch_slowpoke.frontend.symbolic import import_graph_module
 
 analyze_graph: Callable[[OperatorGraph, dict[str, Any]], object] | None = None
 """What is done with each compiled graph and the options of torch.compile; None for

@@ -2,7 +2,7 @@
 
 Linear in the number of nodes. Views cost no operator, batch-norm and activations fold into the
 operator whose only reader they are, constants and index plumbing disappear, the rest is emitted by
-the table in operators.py.
+the table in operators/.
 """
 
 from __future__ import annotations
@@ -10,137 +10,21 @@ from __future__ import annotations
 import math
 import operator as python_operator
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
 from slowpoke_mapping.errors import SlowpokeError
-from slowpoke_mapping.graph import (
-    GRAPH_INPUT,
-    Box,
-    Edge,
-    H,
-    K,
-    Operator,
-    OperatorGraph,
-    OpKind,
-    W,
-)
-from torch_slowpoke.frontend.fusion import fused_norms
+from slowpoke_mapping.graph import GRAPH_INPUT, K, OperatorGraph, OpKind
+from torch_slowpoke.frontend.call import Call, Row, element_bytes, extents, is_index
+from torch_slowpoke.frontend.draft import Draft, finished_graph
 from torch_slowpoke.frontend.needs import Need, edge
+from torch_slowpoke.frontend.packets import IGNORED, PRODUCTS, WORKING, module_path, readers, where
 from torch_slowpoke.frontend.values import Constant, Plumbing, constants, tensors, views
 from torch_slowpoke.frontend.view import Part, View, by_rank, graph_input, laid_out
-
-IGNORED = ("_assert_tensor_metadata", "sym_size", "_assert_async", "sym_constrain_range")
-"""Packet names that neither compute nor read data."""
-
-
-@dataclass(slots=True)
-class Draft:
-    """An operator that followers may still fold into."""
-
-    name: str
-    kind: OpKind
-    view: View
-    inputs: list[Edge]
-    macs: int
-    vector_ops: int
-    weight_elements: int
-    weight_dims: tuple[int, ...]
-    partitionable: tuple[int, ...]
-    shape: tuple[int, ...]
-    weight_element_bytes: float
-    target: str
-    weights_key: str
-    has_bias: bool = False
-    folded: list[str] = field(default_factory=list)
-    affine_only: bool = True
-
-    def finished(self) -> Operator:
-        """The frozen operator."""
-        return Operator(
-            name=self.name, kind=self.kind, box=self.view.box, inputs=tuple(self.inputs),
-            macs=self.macs, vector_ops=self.vector_ops, weight_elements=self.weight_elements,
-            weight_dims=self.weight_dims, partitionable=self.partitionable, shape=self.shape,
-            element_bytes=self.view.element_bytes,
-            weight_element_bytes=self.weight_element_bytes, target=self.target,
-            folded=tuple(self.folded), weights_key=self.weights_key,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One node with its arguments resolved, as the rows of the table see it."""
-
-    builder: Builder
-    node: Node
-    name: str
-    args: tuple[Any, ...]
-
-    def arg(self, name: str, default: Any = None) -> Any:
-        """An argument by its name in the operator's schema, or the schema's default."""
-        schema = self.node.target._schema  # type: ignore[union-attr]
-        for i, argument in enumerate(schema.arguments):
-            if argument.name == name:
-                if i < len(self.args) and not argument.kwarg_only:
-                    return self.args[i]
-                if name in self.node.kwargs:
-                    return self.builder.resolve(self.node.kwargs[name])
-                return argument.default_value if argument.has_default_value() else default
-        return default
-
-    @property
-    def values(self) -> list[Any]:
-        """All arguments, keyword arguments included."""
-        return [*self.args, *(self.builder.resolve(v) for v in self.node.kwargs.values())]
-
-    def tensor(self, index: int = 0) -> torch.Tensor:
-        """The output (or one of several), for its shape and dtype."""
-        value = self.node.meta["val"]
-        chosen: torch.Tensor = value[index] if isinstance(value, list | tuple) else value
-        return chosen
-
-    def shape(self, index: int = 0) -> tuple[int, ...]:
-        """Extents of the output (or of one of several)."""
-        return extents(self.tensor(index))
-
-    def emit(self, kind: OpKind, inputs: Sequence[tuple[View, Sequence[Need]]], out: View,
-             **work: Any) -> View:  # fmt: skip
-        """A new operator; see `Builder.emit`."""
-        return self.builder.emit(self, kind, inputs, out, **work)
-
-
-def extents(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Shape as integers; a symbolic size counts as the size of the example it was traced with."""
-    sizes = []
-    for size in tensor.shape:
-        if isinstance(size, int):
-            sizes.append(size)
-            continue
-        hint = size.node.hint if size.node.has_hint() else None
-        if hint is None:
-            raise SlowpokeError(
-                f"a tensor has the data-dependent size {size}: the graph must have fixed sizes; "
-                "export the model with static shapes"
-            )
-        sizes.append(int(hint))
-    return tuple(sizes)
-
-
-def element_bytes(tensor: torch.Tensor) -> float:
-    """Bytes of one element."""
-    return float(tensor.dtype.itemsize)
-
-
-def is_index(tensor: torch.Tensor) -> bool:
-    """Whether it holds integers or truth values."""
-    return not tensor.dtype.is_floating_point and not tensor.dtype.is_complex
-
-
-Row = Callable[[Call], Any]
 
 
 class Builder:
@@ -319,10 +203,7 @@ class Builder:
                 "branch or the number of steps that you want to analyse"
             )
         body = bodies[0]
-        operands = list(args[args.index(body) + 1 :])
-        if name == "wrap_with_autocast":
-            operands = list(args[args.index(body) + 1 :])
-        return self.run(body, operands)
+        return self.run(body, list(args[args.index(body) + 1 :]))
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -436,32 +317,10 @@ class Builder:
     def finished(self, outputs: Any, n_parameters: int) -> OperatorGraph:
         """The graph of everything read so far."""
         leaving = dict.fromkeys(v.producer for v in views([outputs]) if v.producer != GRAPH_INPUT)
-        notes = self._notes()
-        index = fused_norms(self.drafts, set(leaving))
-        self.renumbered = index
-        fused = (len(self.drafts) - len(index)) // 2
-        if fused:
-            notes.append(f"{fused} written-out RMS norms were taken as one operator each")
-        operators = []
-        names: set[str] = set()
-        for old in index:
-            operator = self.drafts[old].finished()
-            edges = tuple(
-                replace(e, producer=index.get(e.producer, GRAPH_INPUT)) for e in operator.inputs
-            )
-            name, count = operator.name, 1
-            while name in names:
-                count += 1
-                name = f"{operator.name}#{count}"
-            names.add(name)
-            operators.append(replace(operator, inputs=edges, name=name))
-        return OperatorGraph(
-            name=self.name,
-            operators=tuple(operators),
-            notes=tuple(notes),
-            n_parameters=n_parameters,
-            outputs=tuple(index[i] for i in leaving),
+        graph, self.renumbered = finished_graph(
+            self.name, self.drafts, list(leaving), self._notes(), n_parameters
         )
+        return graph
 
     def placed(self, outputs: Any) -> Any:
         """The outputs with the indices of the finished graph."""
@@ -490,57 +349,10 @@ class Builder:
         return notes
 
 
-PRODUCTS = frozenset({
-    "linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "conv1d", "conv2d", "conv3d",
-    "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "scaled_dot_product_attention", "lstm", "gru",
-})  # fmt: skip
-"""Operators that are work even where only constants go in."""
-
-WORKING = PRODUCTS | {"embedding", "_embedding_bag", "_embedding_bag_forward_only", "index"}
-"""Operators in which indices meet weights: work begins there."""
-
 QUANTISED = frozenset({
     torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4,
 })  # fmt: skip
 
 
-def readers(node: Node) -> int:
-    """Users of a node that read its data."""
-    return sum(
-        1
-        for user in node.users
-        if not (
-            isinstance(user.target, torch._ops.OpOverload)
-            and user.target._schema.name.split("::")[1].startswith(IGNORED)
-        )
-    )
-
-
-def module_path(node: Node) -> tuple[str, bool]:
-    """Path of the innermost module, and whether that is one of torch.nn's own leaves."""
-    stack = node.meta.get("nn_module_stack")
-    if not stack:
-        return "", False
-    path, kind = list(stack.values())[-1]
-    name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
-    leaf = name.startswith("torch.nn.modules") and not name.endswith(
-        ("Sequential", "ModuleList", "MultiheadAttention", "TransformerEncoderLayer",
-         "TransformerDecoderLayer")
-    )  # fmt: skip
-    path = str(path)
-    for prefix in ("L['self'].", "L__self___", "self."):
-        path = path.removeprefix(prefix)
-    return ("" if path in ("L['self']", "self") else path), leaf and bool(path)
-
-
 def _kind(tensor: torch.Tensor) -> str:
     return str(tensor.dtype if tensor.layout is torch.strided else tensor.layout)
-
-
-def where(node: Node) -> str:
-    """Module path of a node, for messages."""
-    return module_path(node)[0]
-
-
-__all__ = ["Box", "Builder", "Call", "Draft", "H", "K", "W", "element_bytes", "extents"]

@@ -12,11 +12,14 @@ from torch.export import ExportedProgram
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.graph import OperatorGraph
-from torch_slowpoke.frontend.export import import_module, import_program, import_twin, quiet
+from torch_slowpoke.frontend.export import import_module, import_twin
 from torch_slowpoke.frontend.fakes import built, fake_mode, faked_tree
 from torch_slowpoke.frontend.models import named
+from torch_slowpoke.frontend.quiet import quiet, uncollected
+from torch_slowpoke.frontend.reading import import_program
 
 
+@uncollected()
 def operator_graph(
     model_or_name: str | os.PathLike[str] | nn.Module | ExportedProgram,
     example_inputs: Any = None,

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -19,6 +18,8 @@ from slowpoke_mapping.errors import SlowpokeError
 
 def fake_mode() -> FakeTensorMode:
     """A fresh mode in which tensors have shapes and no storage."""
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # imports sympy, 0.3 s
+
     return FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
 
 

@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from slowpoke_mapping.graph import OpKind
-from torch_slowpoke.frontend.builder import Call
+from torch_slowpoke.frontend.call import Call
 from torch_slowpoke.frontend.needs import WHOLE, Need
 from torch_slowpoke.frontend.operators.views import fresh_parts
 from torch_slowpoke.frontend.values import constants, views

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from slowpoke_mapping.graph import FULL, GRAPH_INPUT, IDENTITY, DimWindow, Edge, OpKind
 
 if TYPE_CHECKING:
-    from torch_slowpoke.frontend.builder import Draft
+    from torch_slowpoke.frontend.draft import Draft
 
 
 def fused_norms(drafts: list[Draft], leaving: set[int]) -> dict[int, int]:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from slowpoke_mapping.graph import GRAPH_INPUT, OperatorGraph
-from torch_slowpoke.frontend.export import quiet, read_program
+from torch_slowpoke.frontend.quiet import quiet
+from torch_slowpoke.frontend.reading import read_program
 from torch_slowpoke.frontend.view import View
 
 torch.set_num_threads(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch_slowpoke.frontend.builder import Row
+from torch_slowpoke.frontend.call import Row
 from torch_slowpoke.frontend.operators.convolution import ROWS as CONVOLUTION
 from torch_slowpoke.frontend.operators.elementwise import ROWS as ELEMENTWISE
 from torch_slowpoke.frontend.operators.joining import ROWS as JOINING

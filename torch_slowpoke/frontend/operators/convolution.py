@@ -7,8 +7,9 @@ from typing import Any
 
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.graph import OpKind
-from torch_slowpoke.frontend.builder import Call, Row, extents, where
+from torch_slowpoke.frontend.call import Call, Row, extents
 from torch_slowpoke.frontend.needs import WHOLE, Need
+from torch_slowpoke.frontend.packets import where
 from torch_slowpoke.frontend.values import Constant
 from torch_slowpoke.frontend.view import Part, View, by_rank, laid_out, parts_of
 

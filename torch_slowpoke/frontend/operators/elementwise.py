@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from slowpoke_mapping.graph import OpKind
-from torch_slowpoke.frontend.builder import Call, Row
+from torch_slowpoke.frontend.call import Call, Row
 from torch_slowpoke.frontend.needs import Need
 from torch_slowpoke.frontend.values import constants, views
 from torch_slowpoke.frontend.view import FREE, Part, View, by_rank, laid_out, parts_of, size_of

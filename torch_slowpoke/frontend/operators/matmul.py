@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from slowpoke_mapping.graph import B, H, K, OpKind, W
-from torch_slowpoke.frontend.builder import Call, Row, extents
+from torch_slowpoke.frontend.call import Call, Row, extents
 from torch_slowpoke.frontend.needs import WHOLE, Need
 from torch_slowpoke.frontend.operators.views import settled
 from torch_slowpoke.frontend.values import Constant, Plumbing, constants

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slowpoke_mapping.graph import OpKind
-from torch_slowpoke.frontend.builder import Call, Row
+from torch_slowpoke.frontend.call import Call, Row
 from torch_slowpoke.frontend.needs import WHOLE, Need
 from torch_slowpoke.frontend.operators.matmul import ROWS as MATMUL
 from torch_slowpoke.frontend.operators.views import fresh_parts

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from slowpoke_mapping.graph import OpKind
-from torch_slowpoke.frontend.builder import Call, Row
+from torch_slowpoke.frontend.call import Call, Row
 from torch_slowpoke.frontend.needs import WHOLE, Need
 from torch_slowpoke.frontend.operators.elementwise import inherited
 from torch_slowpoke.frontend.operators.matmul import SOFTMAX_OPS, indexing

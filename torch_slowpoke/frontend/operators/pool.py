@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from slowpoke_mapping.graph import OpKind
-from torch_slowpoke.frontend.builder import Call, Row
+from torch_slowpoke.frontend.call import Call, Row
 from torch_slowpoke.frontend.needs import Need
 from torch_slowpoke.frontend.operators.convolution import spread, window_need
 from torch_slowpoke.frontend.values import Plumbing

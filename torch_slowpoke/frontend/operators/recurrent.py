@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from slowpoke_mapping.graph import B, OpKind
-from torch_slowpoke.frontend.builder import Call, Row
+from torch_slowpoke.frontend.call import Call, Row
 from torch_slowpoke.frontend.needs import WHOLE, Need
 from torch_slowpoke.frontend.values import constants, views
 from torch_slowpoke.frontend.view import Part, View, laid_out, parts_of

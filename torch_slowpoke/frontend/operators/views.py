@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from slowpoke_mapping.graph import OpKind
-from torch_slowpoke.frontend.builder import Call, Row
+from torch_slowpoke.frontend.call import Call, Row
 from torch_slowpoke.frontend.needs import WHOLE, Need, same
 from torch_slowpoke.frontend.values import Constant
 from torch_slowpoke.frontend.view import FREE, Digit, Part, View, by_rank, laid_out, parts_of
