@@ -12,6 +12,7 @@ port's pattern has kind PORT, and both its ends are the port: who wrote does not
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +59,9 @@ class Patterns:
         return len(self.table)
 
     @staticmethod
+    @lru_cache(maxsize=8)
     def of_program(program: Program) -> Patterns:
-        """The patterns of a program's recorded events; cost n_events log n_events."""
+        """The patterns of a program's recorded events; cost n_events log n_events, once."""
         task = program.event_task
         kind = program.kind[task]
         is_compute = kind == TaskKind.COMPUTE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -82,10 +83,8 @@ class SketchConfig:
 
     def patterns(self, program: Program) -> Patterns:
         """The program's patterns, with this key; in static mode some share a slot."""
-        patterns = Patterns.of_program(program)
-        if self.key == "footprint":
-            patterns = patterns.by_footprint()
-        return shared(patterns, self.length) if self.mode == "static" else patterns
+        max_slots = self.length if self.mode == "static" else None
+        return _patterns(program, self.key == "footprint", max_slots)
 
     def budget_of(self, program: Program) -> float:
         """Bytes of one core for lists and slots."""
@@ -211,3 +210,12 @@ def slots_within(patterns: Patterns, program: Program, max_length: int) -> NDArr
     rank[order] = np.arange(len(table)) - np.searchsorted(core, core)
     kept = rank < max_length
     return np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int64)
+
+
+@lru_cache(maxsize=8)
+def _patterns(program: Program, by_footprint: bool, max_slots: int | None) -> Patterns:
+    """Every detector of a campaign asks for the patterns of the same program."""
+    patterns = Patterns.of_program(program)
+    if by_footprint:
+        patterns = patterns.by_footprint()
+    return patterns if max_slots is None else shared(patterns, max_slots)
