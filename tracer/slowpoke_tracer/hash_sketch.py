@@ -1,7 +1,8 @@
 """The hash mode of the sketch: Algorithm 1 of SlowPoke for every core, compiled.
 
 `slowpoke_tracer.algorithm1` is the same in plain Python. A record costs n_tables buckets; an
-eviction by FIFO is constant, by health or age it looks at each of max_length entries. Memory grows
+eviction by FIFO is constant, by health or age it looks at each of max_length entries (and adds up
+the cells of those that have changed since the last one). Memory grows
 with the buckets and with the number of keys that the program can leave, never with the stream.
 """
 
@@ -93,10 +94,11 @@ class HashSketch:
         # When each entry was inserted and last updated, in records seen by the whole sketch.
         stamps = np.zeros((n_entries, 2), np.int64)
         clock = np.zeros(1, np.int64)
+        health = np.full(n_entries, np.nan)  # what evictions compare; NaN after a change
         self._stage_1 = (self.bucket_of_key, self.bucket_key, self.frequency)
         self._stage_2 = (
             self.entry_offsets, self.entry_of_key, self.entry_key, self.missed, self.length,
-            self.n_evicted, stamps, clock,
+            self.n_evicted, stamps, clock, health,
         )  # fmt: skip
 
     def insert(
@@ -120,7 +122,8 @@ def _insert(  # type: ignore[no-untyped-def]
     keys, cells, starts, ends, n, core_of_key, stage_1, threshold, stage_2, policy, arrays
 ):  # fmt: skip
     bucket_of_key, bucket_key, frequency = stage_1
-    entry_offsets, entry_of_key, entry_key, missed, length, n_evicted, stamps, clock = stage_2
+    entry_offsets, entry_of_key, entry_key, missed, length, n_evicted = stage_2[:6]
+    stamps, clock, health = stage_2[6:]
     n_tables = bucket_of_key.shape[1]
     for i in range(n):
         key = keys[i]
@@ -151,7 +154,7 @@ def _insert(  # type: ignore[no-untyped-def]
                 if policy == 0:  # entries were filled in order and are replaced in that order
                     entry = low + n_evicted[core] % (high - low)
                 else:
-                    entry = _victim(low, high, stamps, policy, arrays)
+                    entry = _victim(low, high, stamps, health, policy, arrays)
                 entry_of_key[entry_key[entry]] = -1
                 n_evicted[core] += 1
                 _clear(entry, arrays)
@@ -161,10 +164,11 @@ def _insert(  # type: ignore[no-untyped-def]
             stamps[entry, 0] = clock[0]
         update_cell(arrays, entry, cells[i], starts[i], ends[i], COUNT_MAX)
         stamps[entry, 1] = clock[0]
+        health[entry] = np.nan
 
 
 @compiled_untyped
-def _victim(low, high, stamps, policy, arrays):  # type: ignore[no-untyped-def]
+def _victim(low, high, stamps, health, policy, arrays):  # type: ignore[no-untyped-def]
     """The healthiest, or the longest not updated; among equals the earliest."""
     count, log_sum, _, log_max, _, _ = arrays
     best, best_score = low, np.inf
@@ -172,12 +176,15 @@ def _victim(low, high, stamps, policy, arrays):  # type: ignore[no-untyped-def]
         if policy == 2:
             score = float(stamps[entry, 1])
         else:
-            total, code_sum, highest = 0, 0, 0
-            for cell in range(count.shape[1]):
-                total += count[entry, cell]
-                code_sum += log_sum[entry, cell]
-                highest = max(highest, log_max[entry, cell])
-            score = highest - code_sum / total if total > 1 else np.inf
+            score = health[entry]
+            if score != score:
+                total, code_sum, highest = 0, 0, 0
+                for cell in range(count.shape[1]):
+                    total += count[entry, cell]
+                    code_sum += log_sum[entry, cell]
+                    highest = max(highest, log_max[entry, cell])
+                score = highest - code_sum / total if total > 1 else np.inf
+                health[entry] = score
         if score < best_score or (score == best_score and stamps[entry, 0] < stamps[best, 0]):
             best, best_score = entry, score
     return best
