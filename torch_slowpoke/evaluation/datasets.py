@@ -21,6 +21,7 @@ from torch_slowpoke.evaluation.sampling import (
     DramPorts,
     HotCores,
     LogUniformTimes,
+    OneWayLinks,
     Places,
     Routers,
     Several,
@@ -134,12 +135,16 @@ DATASETS: dict[str, Dataset] = {
             "balanced", 150, 150, CoresAndLinks(0.5), LogUniformTimes(),
             (1.2, 1.5, 2.0, 5.0, 10.0), _ALL_NEGATIVES,
         ),
+        Dataset(
+            "uniform", 300, 300, CoresAndLinks(0.5), UniformTimes(), (10.0, 5.0, 2.0), ("seed",)
+        ),
         Dataset("spatial", 400, 400, SpatialPatterns(_SPATIAL, 100), UniformTimes()),
         *(
             Dataset(f"spatial-{name}", 100, 100, SpatialPatterns((name,), 100), UniformTimes())
             for name in _SPATIAL
         ),
         Dataset("thermal", 100, 100, HotCores(), UniformTimes()),
+        Dataset("one-way", 150, 150, OneWayLinks(), UniformTimes(), (10.0, 5.0, 2.0)),
         Dataset("router", 50, 50, Routers(), UniformTimes()),
         Dataset("dram", 50, 50, DramPorts(), UniformTimes()),
         Dataset("multi", 100, 100, Several(), UniformTimes()),

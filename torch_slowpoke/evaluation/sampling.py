@@ -93,6 +93,17 @@ class HotCores:
 
 
 @dataclass(frozen=True, slots=True)
+class OneWayLinks:
+    """One direction of a link; the other is healthy."""
+
+    def draw(self, rng: Rng, world: World, index: int) -> tuple[Place, ...]:
+        """A directed link, each alike."""
+        links = world.chip.network.links
+        src, dst = links[rng.integers(len(links))]
+        return (Link(int(src), int(dst)),)
+
+
+@dataclass(frozen=True, slots=True)
 class Routers:
     """One router: all of its links at once."""
 

@@ -212,3 +212,18 @@ def test_unknown_sets_and_kinds_are_refused() -> None:
         dataset_named("slowpoke")
     with pytest.raises(SlowpokeError, match="no kind of negative"):
         replace(DATASETS["balanced"], negatives=("sunny",))
+
+
+def test_one_way_faults_strike_one_direction_of_a_link() -> None:
+    places = [faults[0].place for faults in drawn(DATASETS["one-way"], 60)]
+    assert all(isinstance(place, Link) and not place.both for place in places)
+    assert len(set(places)) > 20
+
+
+def test_uniform_crosses_kinds_of_places_with_slowdowns() -> None:
+    cells = [
+        (type(faults[0].place), faults[0].slowdown) for faults in drawn(DATASETS["uniform"], 60)
+    ]
+    assert {cell: cells.count(cell) for cell in cells} == {
+        (kind, slowdown): 10 for kind in (Core, Link) for slowdown in (10.0, 5.0, 2.0)
+    }
