@@ -12,7 +12,7 @@ positive rate.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,9 @@ RIVAL = 0.1
 
 SHORT = 3.0
 """Windows of at most so many steps have no middle: slowdown and edges are fitted together."""
+
+INFORMED = 25.0
+"""Squared standard deviations by which the fastest messages must be expected to be slower."""
 
 TURN = 3.0
 """Nats by which a link's other directions must explain a run better."""
@@ -202,6 +205,7 @@ class _Run:
     sketch: Sketch
     context: Context
     refitted: bool
+    crowded: list[Place] = field(default_factory=list)
 
     def diagnosis(self) -> Diagnosis:
         """Accept faults one by one, each explained away before the next is looked for."""
@@ -220,6 +224,9 @@ class _Run:
             needed = max(share * claims[0].gain if claims else 0.0, alarm.threshold)
             seen_directly = self.prepared.candidates.family[alarm.index] == CORE
             if fault.slowdown < self.config.least_slowdown or (gain < needed and not seen_directly):
+                break
+            if not seen_directly and self._is_traffic(fault):
+                self.crowded.append(fault.place)
                 break
             accepted.append(fault)
             index = self._index_of(fault, alarm)
@@ -415,6 +422,32 @@ class _Run:
         best = windows[next(iter(rivals.values()))].score
         return [i for i in rivals.values() if windows[i].score > RIVAL * best]
 
+    def _is_traffic(self, fault: PhaseFault) -> bool:
+        """Whether the fastest messages deny a slow place: they slip through foreign traffic.
+
+        Only cells that lie within the fault as a whole are asked, and only if they would know.
+        """
+        candidates, baseline = self.prepared.candidates, self.prepared.baseline
+        if fault.place not in candidates.places:
+            return False
+        share = candidates.share[:, candidates.places.index(fault.place)]
+        patterns, n_groups = baseline.patterns.table, self.context.program.n_groups
+        first, last = patterns["group"][share.indices], self.prepared.last_group[share.indices]
+        effect = np.log1p((fault.slowdown - 1) * share.data)[:, None]
+        inside = np.isfinite(self.cells.log_min[share.indices])
+        for epoch in range(self.sketch.n_epochs):
+            begin, after = self._batches(epoch)
+            if begin < after:
+                inside[:, epoch] &= begin * n_groups + first >= fault.first
+                inside[:, epoch] &= (after - 1) * n_groups + last + 1 <= fault.last
+        network, _ = medians(baseline, self.cells)
+        shift = baseline.minima.residual(self.cells.log_min)[share.indices] - network
+        weight = np.where(inside, 1 / baseline.minima.variance[share.indices], 0.0)
+        shift = np.where(inside, shift, 0.0)
+        informed = float((weight * effect**2).sum())
+        denied = float((weight * (shift * effect - effect**2 / 2)).sum()) < 0
+        return denied and informed > INFORMED
+
     def _index_of(self, fault: PhaseFault, alarm: Alarm) -> int:
         """The candidate of a fault."""
         places = self.prepared.candidates.places
@@ -535,6 +568,11 @@ class _Run:
                 f"the twin was refitted to the run: links {scale.link_speed:.2f}x, cores "
                 f"{scale.core_speed:.2f}x the configured speed"
             )
+        notes += [
+            f"messages over {place} wait longer, but the fastest of them do not: traffic that the "
+            "program does not know, rather than a slow place"
+            for place in self.crowded
+        ]
         lost = self.sketch.n_records - self.sketch.n_records_kept
         if lost:
             notes.append(f"{lost} of {self.sketch.n_records} records are not in the sketch")
