@@ -87,7 +87,10 @@ class Builder:
         if not isinstance(target, torch._ops.OpOverload):
             value = node.meta.get("val")
             if isinstance(value, torch.Tensor):
-                raise SlowpokeError(f"operator {target} is not an ATen operator and cannot be read")
+                raise SlowpokeError(
+                    f"operator {getattr(target, '__name__', target)} is not an ATen operator and "
+                    "cannot be read; write that part with torch's own functions"
+                )
             return value
         packet = target._schema.name.split("::")[1]
         if packet.startswith(IGNORED):
@@ -196,6 +199,8 @@ class Builder:
     def _higher_order(self, node: Node) -> Any:
         name = str(getattr(node.target, "__name__", node.target))
         args = self.resolve(node.args)
+        if name == "with_effects" and str(args[1]).split(".")[1].startswith(IGNORED):
+            return [args[0], None]  # a token, passed on: nothing is computed
         bodies = [a for a in args if isinstance(a, GraphModule)]
         if name in ("cond", "while_loop", "scan", "map_impl", "associative_scan") or not bodies:
             raise SlowpokeError(

@@ -57,16 +57,19 @@ def faked_copy(model: nn.Module, mode: FakeTensorMode) -> nn.Module:
         Exception: Whatever copying an attribute of the user's raises.
     """
     memo: dict[int, Any] = {}
+    for tensor in _tensors(model):
+        if id(tensor) not in memo:
+            memo[id(tensor)] = faked(tensor, mode)
+    twin = copy.deepcopy(model, memo)
+    return twin.eval()
+
+
+def _tensors(model: nn.Module) -> Iterator[torch.Tensor]:
+    """Parameters, buffers and tensors in other attributes, shared ones more than once."""
     for module in model.modules():
         for value in tree_leaves(list(vars(module).values())):
             if isinstance(value, torch.Tensor):
-                memo[id(value)] = faked(value, mode)
-        for group in (module._parameters, module._buffers):
-            for tensor in group.values():
-                if tensor is not None and id(tensor) not in memo:
-                    memo[id(tensor)] = faked(tensor, mode)
-    twin = copy.deepcopy(model, memo)
-    return twin.eval()
+                yield value
 
 
 class RealArithmetic(TorchFunctionMode):
@@ -107,4 +110,10 @@ def built(make: Callable[[], nn.Module], mode: FakeTensorMode) -> nn.Module:
     """A model constructed without memory for its weights, in evaluation mode."""
     with mode, without_initialisation(), RealArithmetic():
         model = make()
+    for module in model.modules():  # nobody else has it: the few real buffers go in place
+        for name, buffer in module._buffers.items():
+            if buffer is not None and not isinstance(buffer, FakeTensor):
+                module._buffers[name] = faked(buffer, mode)
+    if all(isinstance(tensor, FakeTensor) for tensor in _tensors(model)):
+        return model.eval()
     return faked_copy(model, mode)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch.fx import Node
 
-IGNORED = ("_assert_tensor_metadata", "sym_size", "_assert_async", "sym_constrain_range")
+IGNORED = (
+    "_assert_tensor_metadata", "sym_size", "_assert_async", "sym_constrain_range",
+    "_linalg_check_errors", "_print",
+)  # fmt: skip
 """Packet names that neither compute nor read data."""
 
 PRODUCTS = frozenset({
@@ -30,6 +33,11 @@ def packet_of(node: Node) -> str:
     """The ATen name of a node without its overload; empty if it is no ATen operator."""
     target = node.target
     return target._schema.name.split("::")[1] if isinstance(target, torch._ops.OpOverload) else ""
+
+
+def is_functorch(node: Node) -> bool:
+    """Whether it opens or closes a level of torch.vmap, which lowering resolves."""
+    return str(getattr(node.target, "__module__", "")).startswith("torch._functorch")
 
 
 def mutates(node: Node) -> bool:

@@ -19,7 +19,8 @@ def quiet() -> Iterator[None]:
     What torch logs of a failed trace is a page; the error raised in its place is a sentence. Inside
     no garbage is collected either: an export makes millions of objects that live until its end,
     and looking through them again and again takes a third of its time. Nor does torch note for each
-    node of a graph the lines of Python that made it, which nobody reads here.
+    node of a graph the lines of Python that made it, nor write Python for every graph that one of
+    its passes has changed: nobody reads that here.
     """
     fast = torch.backends.mha.get_fastpath_enabled()
     level = logging.root.manager.disable
@@ -29,6 +30,7 @@ def quiet() -> Iterator[None]:
         with (
             uncollected(),
             without_stack_traces(),
+            without_source(),
             warnings.catch_warnings(),
             contextlib.redirect_stderr(io.StringIO()),
         ):
@@ -64,3 +66,18 @@ def without_stack_traces() -> Iterator[None]:
         yield
     finally:
         config.do_not_emit_stack_traces = kept
+
+
+@contextlib.contextmanager
+def without_source() -> Iterator[None]:
+    """Graphs are compiled to Python when they are run, not whenever they change.
+
+    torch.compile works so; it has no public switch. Without it everything is as before, slower.
+    """
+    try:
+        from torch.fx._lazy_graph_module import _use_lazy_graph_module as lazily
+    except ImportError:
+        yield
+        return
+    with lazily(True):
+        yield

@@ -15,8 +15,9 @@ from torch_slowpoke.frontend.builder import Builder
 from torch_slowpoke.frontend.call import element_bytes
 from torch_slowpoke.frontend.dataflow import data_nodes, writes_through_a_view
 from torch_slowpoke.frontend.operators import TABLE
-from torch_slowpoke.frontend.packets import IGNORED, packet_of
+from torch_slowpoke.frontend.packets import IGNORED, is_functorch, packet_of
 from torch_slowpoke.frontend.quiet import quiet
+from torch_slowpoke.frontend.refusal import unlowered
 from torch_slowpoke.frontend.values import Constant
 
 
@@ -47,7 +48,7 @@ def read_program(
 ) -> Reading:
     """Like `import_program`, with the views of inputs and outputs."""
     with quiet():
-        program = _readable(program)
+        program = _readable(program, name)
         inputs, names = _program_inputs(program)
         if n_parameters is None:
             unique = {id(p): p.numel() for p in program.parameters()}
@@ -99,8 +100,8 @@ def _program_inputs(program: ExportedProgram) -> tuple[list[Any], list[str]]:
     return inputs, names
 
 
-def _readable(program: ExportedProgram) -> ExportedProgram:
-    """Without writes through views, and without composite operators that the table lacks."""
+def _readable(program: ExportedProgram, name: str) -> ExportedProgram:
+    """Without writes through views, torch.vmap, and composite operators that the table lacks."""
     specs = program.graph_signature.input_specs
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     fixed = frozenset(
@@ -110,17 +111,24 @@ def _readable(program: ExportedProgram) -> ExportedProgram:
     )
     known = torch.export.default_decompositions()
     wanted = {}
-    written = False
+    written = mapped = False
     for module in program.graph_module.modules():
         if not isinstance(module, GraphModule):
             continue
         carrying = data_nodes(module.graph, fixed)
         written = written or writes_through_a_view(module.graph, carrying)
+        mapped = mapped or any(is_functorch(node) for node in module.graph.nodes)
         for node in carrying:
             packet = packet_of(node)
             if packet and not _has_row(packet) and node.target in known:
                 wanted[node.target] = known[node.target]
-    return program.run_decompositions(wanted) if wanted or written else program
+    if not (wanted or written or mapped):
+        return program
+    try:
+        lowered: ExportedProgram = program.run_decompositions(wanted)
+    except Exception as error:
+        raise unlowered(error, name) from error
+    return lowered
 
 
 def _has_row(packet: str) -> bool:

@@ -83,6 +83,14 @@ REFUSED: dict[str, tuple[Callable[[], Any], Any, str]] = {
     "lazy layers": (lambda: nn.LazyLinear(4), torch.zeros(1, 3), "run it once on real data"),
     "TorchScript": (scripted, IMAGE, "ScriptModule"),
     "an error of its own": (lambda: Body(lambda m, x: 1 / 0), IMAGE, "division by zero"),
+    "a missing key": (lambda: Body(lambda m, x: vars(m)["weights"]), IMAGE, "KeyError: 'weights'"),
+    "numpy": (lambda: Body(lambda m, x: torch.from_numpy(m.conv(x).numpy())), IMAGE,
+              "numpy cannot be traced"),
+    "a gradient inside": (
+        lambda: Body(lambda m, x: torch.func.grad(lambda y: m.conv(y).sum())(x)), IMAGE,
+        r"torch\.func inside a forward"),
+    "no forward": (nn.Module, IMAGE, "give a module that has a forward"),
+    "an endless recursion": (lambda: Body(lambda m, x: m(x)), IMAGE, "recursion"),
     "not a model": (lambda: 42, None, "is not a model"),
     "a class": (lambda: nn.Conv2d, IMAGE, "is not a model"),
 }  # fmt: skip
@@ -185,6 +193,29 @@ def test_a_model_on_the_meta_device_imports() -> None:
     assert operator_graph(conv, IMAGE).fingerprint == operator_graph(
         conv, IMAGE.to("meta")
     ).fingerprint  # fmt: skip
+
+
+def test_a_mapped_function_has_the_work_of_all_its_calls() -> None:
+    mapped = Body(lambda m, x: torch.vmap(m.conv, in_dims=1, out_dims=1)(x))
+    graph = operator_graph(mapped, torch.zeros(1, 5, 3, 8, 8))
+    assert graph.macs == 5 * 4 * 36 * 27
+    assert graph.n_parameters == 4 * 27 + 4
+
+
+def test_checks_of_values_are_no_work() -> None:
+    graph = operator_graph(Body(lambda m, x: m.conv(torch.linalg.inv(x))), IMAGE)
+    assert graph[graph.outputs[0]].kind is OpKind.CONV
+    assert [note for note in graph.notes if "linalg_inv_ex" in note]
+
+
+def test_every_way_to_transpose_is_a_view() -> None:
+    def function(m: Body, x: torch.Tensor) -> torch.Tensor:
+        return m.conv(x.mT) + m.conv(x.mH) + m.conv(x.adjoint())  # type: ignore[no-any-return]
+
+    graph = operator_graph(Body(function), IMAGE)
+    assert not [note for note in graph.notes if "operator table" in note]
+    assert sum(o.kind is OpKind.CONV for o in graph) == 3
+    assert all(o.kind in (OpKind.CONV, OpKind.ELEMENTWISE) for o in graph)
 
 
 def test_index_arithmetic_alone_is_the_work() -> None:

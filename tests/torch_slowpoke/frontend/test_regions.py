@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import nn
+from torchvision.ops import DeformConv2d
 
 from slowpoke_mapping.graph import GRAPH_INPUT, OperatorGraph
 from torch_slowpoke.frontend.quiet import quiet
@@ -709,6 +710,16 @@ def test_two_inputs_meet_by_broadcasting() -> None:
 def test_sampling_on_a_grid_needs_the_whole_picture_and_its_own_grid() -> None:
     module = Function(lambda m, x, g: F.grid_sample(x, torch.tanh(g), align_corners=False))
     check(module, randn(1, 2, 4, 4), randn(1, 3, 2, 2) * 0.3)
+
+
+def test_a_deformable_convolution_needs_the_whole_picture_and_its_own_offsets() -> None:
+    torch.manual_seed(0)
+    module = Function(
+        lambda m, x, o: m.conv(x, torch.tanh(o)), conv=DeformConv2d(4, 6, 3, padding=1, groups=2)
+    )
+    graph = check(module, randn(1, 4, 3, 3), randn(1, 18, 3, 3))
+    assert graph[-1].macs == 6 * 9 * 2 * 9
+    assert graph[-1].weight_elements == 6 * 2 * 9 + 6
 
 
 def test_cross_attention_needs_all_keys() -> None:

@@ -96,6 +96,35 @@ def _convolution(call: Call) -> Any:
     return result
 
 
-ROWS: dict[str, Row] = dict.fromkeys(
-    ("conv1d", "conv2d", "conv3d", "convolution", "_convolution", "conv_transpose1d",
-     "conv_transpose2d", "conv_transpose3d"), _convolution)  # fmt: skip
+def _deformable(call: Call) -> Any:
+    """torchvision's deform_conv2d: each tap reads between four pixels, anywhere in the picture."""
+    x, weight, offset, mask, bias = call.args[:5]
+    shape, kernel_shape = call.shape(), extents(call.node.args[1].meta["val"])  # type: ignore[union-attr]
+    groups = call.arg("groups", 1)
+    per_in, per_out = kernel_shape[1], shape[1] // groups
+    channel = Need(1, den=per_out, mult=per_in, high=per_in) if groups > 1 else Need(WHOLE)
+    steering = (offset, mask) if call.arg("use_mask", True) else (offset,)
+    flows = [(x, [Need(0), channel, Need(WHOLE), Need(WHOLE)])] if isinstance(x, View) else []
+    flows += [(v, [Need(0), Need(WHOLE), Need(2), Need(3)]) for v in steering
+              if isinstance(v, View)]  # fmt: skip
+    flows += [(w, [Need(WHOLE)] * len(w.dims)) for w in (weight, bias) if isinstance(w, View)]
+    first = flows[0][0]
+    out = laid_out(by_rank([parts_of(first, 0), *([Part(e, 1)] for e in shape[1:])], channel=1), 0)
+    positions = math.prod(shape) // shape[1]
+    sampled = positions * groups * math.prod(kernel_shape[1:])
+    return call.emit(
+        OpKind.CONV, flows, out,
+        macs=positions * math.prod(kernel_shape), vector_ops=BILINEAR * sampled,
+        weights=[w for w in (weight, bias) if isinstance(w, Constant)],
+    )  # fmt: skip
+
+
+BILINEAR = 4
+"""Vector operations of a value read between four pixels."""
+
+ROWS: dict[str, Row] = {
+    **dict.fromkeys(
+        ("conv1d", "conv2d", "conv3d", "convolution", "_convolution", "conv_transpose1d",
+         "conv_transpose2d", "conv_transpose3d"), _convolution),
+    "deform_conv2d": _deformable,
+}  # fmt: skip

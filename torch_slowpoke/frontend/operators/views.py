@@ -267,7 +267,9 @@ ROWS: dict[str, Row] = {
          "resolve_conj", "resolve_neg", "real", "lift", "prims_convert_element_type",
          "alias_copy", "conj", "set_"), _same),
     **dict.fromkeys(("permute",), _permute),
-    **dict.fromkeys(("transpose", "t", "mT", "numpy_T", "swapaxes", "swapdims"), _transpose),
+    **dict.fromkeys(
+        ("transpose", "t", "mT", "numpy_T", "matrix_H", "adjoint", "mH", "swapaxes", "swapdims"),
+        _transpose),
     **dict.fromkeys(("movedim", "moveaxis"), _movedim),
     **dict.fromkeys(("squeeze", "unsqueeze"), _squeeze),
     **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand),
