@@ -12,6 +12,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import EllipsisType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,11 +134,16 @@ class Synthesis:
         return self._misfit(self.effect(faults, only).mean, only)
 
     def _misfit(self, effect: NDArray[np.float64], only: Segments | None) -> float:
-        cells = self._cells(only)
+        return float(np.nansum(self.nats(effect, self._cells(only))))
+
+    def nats(
+        self, effect: NDArray[np.float64], cells: NDArray[np.bool_] | EllipsisType = ...
+    ) -> NDArray[np.float64]:
+        """Misfit of each of some cells (of all: (n_patterns, n_epochs)) if this is the effect."""
         residual, supposed = self.residual[cells], effect[cells]
         granted = MODEL_ERROR * np.maximum(np.abs(residual), np.abs(supposed))
         z = np.abs(residual - supposed) / np.sqrt(self.baseline.means.variance[cells] + granted**2)
-        return float(np.nansum(np.where(z < CLIP, 0.5 * z**2, CLIP * (z - 0.5 * CLIP))))
+        return np.asarray(np.where(z < CLIP, 0.5 * z**2, CLIP * (z - 0.5 * CLIP)))
 
     def _cells(self, only: Segments | None) -> NDArray[np.bool_]:
         """(n_patterns, n_epochs) cells to which nothing else adds."""
