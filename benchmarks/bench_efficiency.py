@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from torch_slowpoke.efficiency.cadence import CheckpointCost, checkpoint_cost
 from torch_slowpoke.efficiency.logs import read_log, schedule_of_log
-from torch_slowpoke.efficiency.losses import CheckpointPlan
+from torch_slowpoke.efficiency.losses import CheckpointPlan, Segments
 from torch_slowpoke.efficiency.machine import machine_efficiency
 from torch_slowpoke.efficiency.rate import failure_rate
 from torch_slowpoke.efficiency.schedule import Schedule, schedule_of_jobs
@@ -51,8 +52,11 @@ def jobs_file(folder: Path) -> Path:
     return path
 
 
-def row_by_row(nodes: Floats, hours: Floats, cost: CheckpointCost) -> float:
-    """The paper's efficiency, one row after another, each row's cadence by bisection to 1e-9."""
+def row_by_row(nodes: Floats, hours: Floats, cost: CheckpointCost, segments: str) -> float:
+    """The paper's efficiency, one row after another, each row's cadence by bisection to 1e-9.
+
+    Each row of the log is a job of its own: nothing is grouped, nothing is kept between rows.
+    """
     written = lost = restarted = used = 0.0
     for n_nodes, t in zip(nodes.tolist(), hours.tolist(), strict=True):
         u_chk = n_nodes * n_nodes * cost.write_hours
@@ -65,16 +69,43 @@ def row_by_row(nodes: Floats, hours: Floats, cost: CheckpointCost) -> float:
             else:
                 high = middle
         s = (low + high) / 2 / RATE + u_chk
-        p = math.exp(-RATE * s)
-        p_n = p ** math.ceil(n_nodes * t / s)
-        failing = 1 - p_n
-        loss = (1 - RATE * s * p / (1 - p)) / RATE
+        failing, l_failure, l_written = CUT[segments](n_nodes * t, s, u_chk)
         u_r = cost.read_ratio * u_chk + cost.setup_hours * n_nodes
-        written += u_chk * (p - p_n) / (1 - p)
-        lost += failing * loss
+        used += failing / RATE
+        lost += l_failure
+        written += l_written
         restarted += failing * math.expm1(RATE * u_r) / RATE
-        used += failing * (p * s / (1 - p) + loss)
     return 1 - (written + lost + restarted) / used
+
+
+def _whole_segments(n: float, s: float, u_chk: float) -> tuple[float, float, float]:
+    """Probability of failing, L_F and L_chk of n segments of s node-hours (papers/002, 4.2-4.4)."""
+    z = RATE * s
+    p = math.exp(-z)
+    p_n = p**n
+    loss = (1 - z * p / (1 - p)) / RATE
+    return 1 - p_n, (1 - p_n) * loss, u_chk * (p - p_n) / (1 - p)
+
+
+def _as_printed(usage: float, s: float, u_chk: float) -> tuple[float, float, float]:
+    return _whole_segments(math.ceil(usage / s), s, u_chk)
+
+
+def _with_a_rest(usage: float, s: float, u_chk: float) -> tuple[float, float, float]:
+    before = math.ceil(usage / s) - 1
+    failing, failure, _ = _whole_segments(before, s, u_chk)
+    last, last_failure, _ = _whole_segments(1, usage - before * s, u_chk)
+    reached, p = 1 - failing, math.exp(-RATE * s)
+    return failing + reached * last, failure + reached * last_failure, u_chk * p * failing / (1 - p)
+
+
+def _equal_segments(usage: float, s: float, u_chk: float) -> tuple[float, float, float]:
+    n = max(1, math.floor(usage / s))
+    both = (_whole_segments(k, usage / k, u_chk) for k in (n, n + 1))
+    return min(both, key=lambda losses: losses[1] + losses[2])
+
+
+CUT = {"paper": _as_printed, "exact": _with_a_rest, "equal": _equal_segments}
 
 
 def straightforward(nodes: Floats, hours: Floats, cost: CheckpointCost) -> float:
@@ -159,14 +190,19 @@ def _setting(folder: Path) -> tuple[Schedule, Floats, Floats, CheckpointCost]:
     )
 
 
-def test_grouped_against_bisection(benchmark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("segments", CUT)
+def test_grouped_against_bisection(segments: Segments, benchmark: Any, tmp_path: Path) -> None:
     schedule, nodes, hours, cost = _setting(tmp_path)
-    fast = benchmark(lambda: machine_efficiency(schedule, RATE, cost, PAPER, definition="paper"))
-    assert abs(fast.efficiency - straightforward(nodes, hours, cost)) < 1e-8
-    assert abs(fast.efficiency - row_by_row(nodes, hours, cost)) < 1e-8
+    plan = CheckpointPlan(segments)
+    fast = benchmark(lambda: machine_efficiency(schedule, RATE, cost, plan, definition="paper"))
+    start = time.perf_counter()
+    slowly = row_by_row(nodes, hours, cost, segments)
+    by_row = time.perf_counter() - start
+    assert abs(fast.efficiency - slowly) < 1e-8
+    if segments == "paper":
+        assert abs(fast.efficiency - straightforward(nodes, hours, cost)) < 1e-8
     if benchmark.stats is not None:  # none with --benchmark-disable
         quick = benchmark.stats.stats.min
-        by_row = best_of(1, lambda: row_by_row(nodes, hours, cost))
         at_once = best_of(3, lambda: straightforward(nodes, hours, cost))
         benchmark.extra_info["times_faster_than_row_by_row"] = by_row / quick
         benchmark.extra_info["times_faster_than_all_rows_in_numpy"] = at_once / quick
@@ -193,7 +229,7 @@ def main() -> None:
         slow = best_of(5, lambda: straightforward(nodes, hours, cost))
         print(f"{nodes.size:,} jobs of {schedule.n_nodes.size:,} kinds")
         print(f"first evaluation, reading the file   {first:8.3f} s")
-        by_row = best_of(2, lambda: row_by_row(nodes, hours, cost))
+        by_row = best_of(2, lambda: row_by_row(nodes, hours, cost, "paper"))
         print(f"bisection, row by row                {by_row:8.3f} s")
         print(f"bisection, all rows in numpy         {slow:8.3f} s")
         for plan in (PAPER, CheckpointPlan("exact"), CheckpointPlan()):
@@ -203,9 +239,14 @@ def main() -> None:
                     schedule, RATE, cost, plan, definition="paper"
                 ),
             )
+            start = time.perf_counter()
+            slowly = row_by_row(nodes, hours, cost, plan.segments)
+            by_row = time.perf_counter() - start
+            grouped = machine_efficiency(schedule, RATE, cost, plan, definition="paper").efficiency
             print(
-                f"grouped, {plan.segments:27} {1e3 * fast:9.3f} ms, {by_row / fast:,.0f} x faster "
-                f"than row by row, {slow / fast:,.0f} x than numpy"
+                f"{plan.segments}: grouped {1e3 * fast:.3f} ms, {grouped:.9f}; row by row "
+                f"{by_row:.3f} s, {slowly:.9f} ({abs(slowly - grouped):.1e} apart): "
+                f"{by_row / fast:,.0f} x as fast; {slow / fast:,.0f} x as fast as in numpy"
             )
         n = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
         log_path = sacct_file(folder, n)
