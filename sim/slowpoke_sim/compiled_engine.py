@@ -20,6 +20,18 @@ class CompiledEngine:
         self._plan = plan
         self._n_entries = 1 << 12
         self._n_heap = 1 << 12
+        self._make_scratch()
+
+    def _make_scratch(self) -> None:
+        """Arrays that every phase uses anew: to allocate them costs as much as a small phase."""
+        n, n_servers = self._n_entries, self._plan.n_servers
+        self._all_free = np.arange(n - 1, -1, -1, dtype=np.int64)
+        self._idle = np.zeros((n_servers, 8), dtype=np.int64)
+        self._idle[:, [HEAD, LAST, WAITING]] = -1
+        self._heap_time, self._heap_item = np.empty(self._n_heap), np.empty(self._n_heap, np.int64)
+        self._free, self._servers = self._all_free.copy(), self._idle.copy()
+        self._entry, self._entry_time = np.empty((n, 8), dtype=np.int64), np.empty((n, 2))
+        self._free_at = np.empty(n_servers)
 
     def run_phase(
         self,
@@ -43,6 +55,7 @@ class CompiledEngine:
                 return phase
             self._n_entries *= 2
             self._n_heap *= 2
+            self._make_scratch()
 
     def _try(
         self,
@@ -90,20 +103,20 @@ class CompiledEngine:
         return phase, is_full
 
     def _state(self, n_instances: int, n_events: int, n_seen: int, start_cycles: float) -> State:
-        n, n_servers = self._n_entries, self._plan.n_servers
         counts = np.zeros(8, dtype=np.int64)
-        counts[FREE] = n
-        servers = np.zeros((n_servers, 8), dtype=np.int64)
-        servers[:, [HEAD, LAST, WAITING]] = -1
+        counts[FREE] = self._n_entries
+        self._free[:] = self._all_free
+        self._servers[:] = self._idle
+        self._free_at[:] = start_cycles
         return State(
             counts=counts,
-            heap_time=np.empty(self._n_heap),
-            heap_item=np.empty(self._n_heap, dtype=np.int64),
-            free=np.arange(n - 1, -1, -1, dtype=np.int64),
-            entry=np.empty((n, 8), dtype=np.int64),
-            entry_time=np.empty((n, 2)),
-            server=servers,
-            free_at=np.full(n_servers, start_cycles),
+            heap_time=self._heap_time,
+            heap_item=self._heap_item,
+            free=self._free,
+            entry=self._entry,
+            entry_time=self._entry_time,
+            server=self._servers,
+            free_at=self._free_at,
             remaining=np.zeros(n_instances, dtype=np.int64),
             packets_left=np.zeros(n_events, dtype=np.int64),
             seen=np.zeros(n_seen, dtype=np.uint8),

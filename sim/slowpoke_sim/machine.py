@@ -116,7 +116,8 @@ class Machine:
         for batch in range(program.n_batches):
             for group in range(program.n_groups):
                 while True:
-                    before = self.components.copy()
+                    is_endless = speeds.horizon_cycles < np.inf
+                    before = self.components.copy() if is_endless else self.components
                     phase = self._engine.run_phase(
                         batch, group, now, speeds, self.components, hop_cycles
                     )
