@@ -29,6 +29,7 @@ from slowpoke_tracer.robust import RobustConfig, RobustDetector
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.tracer import diagnose
+from torch_slowpoke.evaluation.background import with_background, without_background
 
 CONV = (
     DimWindow(0),
@@ -240,3 +241,16 @@ def test_a_detector_is_never_handed_a_fault() -> None:
 def test_parameters_are_checked(wrong: dict[str, float]) -> None:
     with pytest.raises(SlowpokeError):
         RobustConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_traffic_that_the_program_does_not_know_is_no_slow_link(program: Program) -> None:
+    work = np.bincount(program.task_group, program.work_macs, program.n_groups)
+    makespan = run(program, seed=1, trace=False).timing.makespan_cycles
+    group_cycles = work / work.sum() * makespan / program.n_batches
+    crowded = with_background(program, 0, 5, 0.2, group_cycles)
+    trace = run(crowded, seed=2).trace
+    assert trace is not None
+    sketch = record(without_background(trace, program, crowded), program)
+    diagnosis = diagnose(sketch, program, twin=DigitalTwin(program))
+    assert diagnosis.verdict is Verdict.HEALTHY
+    assert any("traffic that the program does not know" in note for note in diagnosis.notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,6 +82,7 @@ def simulate(
     check_outputs(json=json, plot=plot, trace=trace)
     from slowpoke_mapping.lowering import lower
     from slowpoke_sim.machine import run
+    from slowpoke_sim.parquet_sink import ParquetSink
     from torch_slowpoke.report.plots import check_format, run_figure, save_figure
     from torch_slowpoke.report.text import busiest_text, stalls_text
     from torch_slowpoke.report.timing_table import timing_dict, timing_tables
@@ -91,7 +93,8 @@ def simulate(
         mapping = mapped(model, mesh, topology, chip, batch, seed, progress)
         program = lower(mapping, inferences=inferences)
         progress("simulate", 2, 3)
-        result = run(program, fault or (), noise, seed, engine, trace=trace is not None)
+        with ParquetSink(trace) if trace else nullcontext() as sink:
+            result = run(program, fault or (), noise, seed, engine, sink=sink, trace=False)
     timing, on = result.timing, program.chip
     if json != STANDARD_OUTPUT:
         print(f"{program} on {on.network}")
@@ -107,8 +110,6 @@ def simulate(
     if plot is not None:
         title = f"{program.model} on {on.network}"
         save_figure(run_figure(on, timing, faults=result.faults, title=title), plot)
-    if trace is not None and result.trace is not None:
-        result.trace.save(trace)
 
 
 def record(

@@ -442,7 +442,10 @@ class _Run:
         for number, claim in enumerate(claims):
             others = accepted[:number] + accepted[number + 1 :]
             carries = isinstance(claim.fault.place, Link | Router)
-            if carries and self._strange(claim.index, accepted, others, synthesis, residual):
+            # What is found after foreign traffic is more of it: it crosses several links.
+            if carries and (
+                self.crowded or self._strange(claim.index, accepted, others, synthesis, residual)
+            ):
                 self.crowded.append(claim.fault.place)
             else:
                 kept.append(claim)
