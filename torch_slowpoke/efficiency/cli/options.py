@@ -39,6 +39,7 @@ Seed = Annotated[int, typer.Option(min=0, help="Of all chance.")]
 JsonPath = Annotated[str | None, typer.Option("--json", help="Write JSON here; - is standard out.")]
 PlotPath = Annotated[Path | None, typer.Option("--plot", help="Draw a picture here.")]
 Nodes = Annotated[int, typer.Option(help="Nodes of the job.")]
+JobTime = Annotated[str, typer.Option(help="Duration of the job, like 12h.")]
 RequiredRate = Annotated[str, typer.Option("--rate", help="Failures per node-hour.")]
 Onset = Annotated[str, typer.Option(help="Chips turning slow per node-hour, like 1e-5.")]
 Slowdown = Annotated[
@@ -47,9 +48,15 @@ Slowdown = Annotated[
 Recall = Annotated[float | None, typer.Option(help="Of one diagnosis.")]
 FalseAlarm = Annotated[float, typer.Option(help="Probability per diagnosis.")]
 CampaignFile = Annotated[
-    Path | None, typer.Option(help="Result file of a campaign: recall and false alarms.")
+    Path | None,
+    typer.Option(
+        help="A campaign's folder, its table2-strict.csv, or JSON: recall and false alarms."
+    ),
 ]
-DetectorName = Annotated[str, typer.Option(help="Which detector of the campaign.")]
+DetectorName = Annotated[
+    str,
+    typer.Option(help="Which of the campaign's, like robust; without --campaign, such a result."),
+]
 Probe = Annotated[str, typer.Option(help="Time that one diagnosis takes from the job.")]
 Confirm = Annotated[int, typer.Option(help="Diagnoses in a row that must agree.")]
 Drain = Annotated[str, typer.Option(help="Time of swapping a node.")]

@@ -44,7 +44,16 @@ def fleet(
     json: o.JsonPath = None,
     plot: o.PlotPath = None,
 ) -> None:
-    """What undetected slow chips cost the machine, and what a detector saves, in node-hours."""
+    """What undetected slow chips cost the machine, and what a detector saves, in node-hours.
+
+    Examples:
+
+        slowpoke efficiency failslow fleet jobs.csv --rate 2e-5 --bandwidth 6TB/s
+        --checkpoint 200GB --onset 1e-5 --recall 0.8677 --false-alarm 0.1211 --confirm 2
+
+        slowpoke efficiency failslow fleet jobs.csv --rate 2e-5 --bandwidth 6TB/s
+        --checkpoint 200GB --onset 1e-5 --campaign runs/x --detector robust
+    """
     cost = inputs.cost_of(checkpoint, bandwidth, model, read_ratio, setup)
     plan = inputs.plan_of(segments, 1.0, False, False, "up")
     chosen = inputs.definition_of(definition)

@@ -5,7 +5,13 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from torch_slowpoke.efficiency.cli.failslow.act import act
 from torch_slowpoke.efficiency.cli.failslow.fleet import fleet
+from torch_slowpoke.efficiency.cli.failslow.joint import joint
+from torch_slowpoke.efficiency.cli.failslow.kinds import kinds
+from torch_slowpoke.efficiency.cli.failslow.period import period
+from torch_slowpoke.efficiency.cli.failslow.pool import pool
+from torch_slowpoke.efficiency.cli.failslow.share import share
 
 
 class _FleetUnlessNamed(TyperGroup):
@@ -19,7 +25,9 @@ class _FleetUnlessNamed(TyperGroup):
 
 app = typer.Typer(
     cls=_FleetUnlessNamed,
-    help="What chips that are slow and do not fail cost, and what finding them saves.",
+    help="What chips that are slow and do not fail cost, and what finding them saves. "
+    "`failslow jobs.csv ...` is `failslow fleet jobs.csv ...`.",
     no_args_is_help=True,
 )
-app.command()(fleet)
+for command in (fleet, share, period, act, kinds, pool, joint):
+    app.command()(command)
