@@ -31,7 +31,7 @@ class State(NamedTuple):
 
     Attributes:
         counts: See above.
-        heap_time, heap_item: Heap, four children to a node, by (time, item).
+        heap_time, heap_item: Binary heap by (time, item).
         free: Stack of entries that are not in use.
         entry, entry_time: (n_entries, 8) and (n_entries, 2).
         server: (n_servers, 8).
@@ -68,7 +68,7 @@ def push(st: State, time: float, item: int) -> None:
         return
     st.counts[SIZE] = n + 1
     while n > 0:
-        up = (n - 1) >> 2
+        up = (n - 1) >> 1
         up_time = heap_time[up]
         if up_time < time or (up_time == time and heap_item[up] <= item):
             break
@@ -96,21 +96,24 @@ def _sink(st: State, time: float, item: int, n: int) -> None:
     """Put an item in the place of the top of a heap of n."""
     heap_time, heap_item = st.heap_time, st.heap_item
     at = 0
-    first = 1
-    while first < n:
-        child, child_time = first, heap_time[first]
-        for other in range(first + 1, min(first + 4, n)):
-            other_time = heap_time[other]
-            if other_time < child_time or (
-                other_time == child_time and heap_item[other] < heap_item[child]
-            ):
-                child, child_time = other, other_time
-        if time < child_time or (time == child_time and item <= heap_item[child]):
+    child = 1
+    while child < n:
+        child_time, child_item = heap_time[child], heap_item[child]
+        if child + 1 < n:
+            # which of two comes first is a coin toss, so nothing branches on it: & and | on purpose
+            other_time, other_item = heap_time[child + 1], heap_item[child + 1]
+            is_other = (other_time < child_time) | (
+                (other_time == child_time) & (other_item < child_item)
+            )
+            child += int(is_other)
+            child_time = other_time if is_other else child_time
+            child_item = other_item if is_other else child_item
+        if (time < child_time) | ((time == child_time) & (item <= child_item)):
             break
         heap_time[at] = child_time
-        heap_item[at] = heap_item[child]
+        heap_item[at] = child_item
         at = child
-        first = 4 * at + 1
+        child = 2 * at + 1
     heap_time[at] = time
     heap_item[at] = item
 
@@ -121,7 +124,7 @@ def comes_before(st: State, time: float, item: int) -> bool:
     n = st.counts[SIZE]
     if st.counts[HOLE] == 0:
         return bool(time < st.heap_time[0] or (time == st.heap_time[0] and item < st.heap_item[0]))
-    for child in range(1, min(n, 5)):
+    for child in range(1, min(n, 3)):
         if st.heap_time[child] < time or (
             st.heap_time[child] == time and st.heap_item[child] < item
         ):

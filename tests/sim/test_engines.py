@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.faults import Fault
 from slowpoke_mapping.places import Core, DramPort, Link, Place, Router
-from slowpoke_mapping.program import Program
+from slowpoke_mapping.program import Program, TaskKind
+from slowpoke_sim.hops import SERVER
 from slowpoke_sim.machine import Machine, Run, run
 from slowpoke_sim.noise import NOISES
 from slowpoke_sim.simpy_engine import At
+from slowpoke_sim.speeds import servers_of
 from slowpoke_tracer.trace import Trace
 from tests.sim.programs import Builder, Event
 
@@ -193,3 +196,31 @@ def test_bytes_and_work_are_conserved_under_any_fault(data: st.DataObject) -> No
             rtol=1e-9,
             atol=1e-6,
         )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_fault_never_shortens_a_service_on_its_component_under_harsh_noise(
+    data: st.DataObject,
+) -> None:
+    # Drift belongs to windows of time, and a fault shifts times: in one endless window the drift
+    # of a component is one factor, so that everything else of `harsh` can be compared.
+    program = data.draw(programs())
+    fault = data.draw(faults(program.chip))
+    noise = replace(NOISES["harsh"], drift_window_cycles=1e15)
+    seed = data.draw(st.integers(0, 99))
+    machines = [Machine(program, slow, noise, seed) for slow in ([], [fault])]
+    hit = servers_of(program.chip, fault)
+    hops, cores = machines[0].plan.arrays, program.chip.n_channels + len(program.chip.dram_ports)
+    for before, after in zip(*(m.phases(hop_cycles=True) for m in machines), strict=True):
+        tasks = program.group_offsets[before.group : before.group + 2]
+        own = slice(*(int(hop) for hop in hops.hop_offsets[tasks]))
+        events = slice(*(int(event) for event in program.event_offsets[tasks]))
+        task = program.event_task[events]
+        on_core = np.isin(program.kind[task], (TaskKind.COMPUTE, TaskKind.PROBE))
+        is_hit = on_core & np.isin(cores + program.core[task], hit)
+        healthy, faulty = ((p.eject - p.first)[is_hit] for p in (before, after))
+        slack = 1e-9 * (1 + after.end_cycles)
+        assert np.all((faulty >= healthy - slack) | np.isnan(healthy))
+        is_hit = np.isin(hops.hops[own, SERVER], hit)
+        assert np.all(after.hop_cycles[is_hit] >= before.hop_cycles[is_hit] - slack)
