@@ -247,7 +247,7 @@ def test_traffic_that_the_program_does_not_know_is_no_slow_link(program: Program
     work = np.bincount(program.task_group, program.work_macs, program.n_groups)
     makespan = run(program, seed=1, trace=False).timing.makespan_cycles
     group_cycles = work / work.sum() * makespan / program.n_batches
-    crowded = with_background(program, 0, 5, 0.2, group_cycles)
+    crowded = with_background(program, 0, 2, 0.2, group_cycles)
     trace = run(crowded, seed=2).trace
     assert trace is not None
     sketch = record(without_background(trace, program, crowded), program)

@@ -25,6 +25,7 @@ SETUP_HOURS = 2.0 / 3600.0  # tau_0 on Frontier, papers/002, section 7.2.3
 # Far beyond any machine, and far from where products of them would leave the floating numbers.
 _LARGEST = 1e9
 _LARGEST_RATE = 1e12
+_SMALLEST_RATE = 1e-200  # a failure in 1e200 node-hours; products of less lose their digits
 
 _SERIES_BELOW = 0.125
 _N_TERMS = 20
@@ -184,7 +185,7 @@ def checkpoint_cost(
 
 
 def check_rate(rate: npt.ArrayLike, what: str = "failure rate") -> FloatArray:
-    """The rate as an array, if every value is finite and not negative.
+    """The rate as an array, if every value is finite and not negative; below 1e-200 it is 0.
 
     Raises:
         SlowpokeError: Names the value and the rule.
@@ -197,7 +198,7 @@ def check_rate(rate: npt.ArrayLike, what: str = "failure rate") -> FloatArray:
             f"{_LARGEST_RATE:g}: "
             "2e-5 is Frontier's in 2024, 0 is a machine that never fails"
         )
-    return values
+    return np.where(values < _SMALLEST_RATE, 0.0, values)
 
 
 def optimal_cadence_node_hours(

@@ -27,6 +27,7 @@ Rounding = Literal["up", "none", "plus-one"]
 _WHOLE = 1.0 - 8.0 * np.finfo(np.float64).eps
 _MOST_SEGMENTS = 2.0**50
 _PRACTICALLY_INFINITE = 1e200  # node-hours; sums of less do not leave the floating numbers
+_LARGEST_FACTOR = 1e12
 _SHORTEST = 1e-300  # node-hours: keeps a job of no duration and no checkpoint out of 0/0
 
 
@@ -61,8 +62,11 @@ class CheckpointPlan:
                 f"rounding {self.rounding!r} only has a meaning with segments='paper': "
                 "exact and equal segments are whole"
             )
-        if not (np.isfinite(self.factor) and self.factor > 0):
-            raise SlowpokeError(f"cadence factor {self.factor}: give a finite value above zero")
+        if not 0 < self.factor <= _LARGEST_FACTOR:
+            raise SlowpokeError(
+                f"cadence factor {self.factor}: give a finite value above zero, at most "
+                f"{_LARGEST_FACTOR:g}"
+            )
 
 
 BEST_PLAN = CheckpointPlan()

@@ -37,6 +37,8 @@ def write_json(payload: Mapping[str, Any], path: str) -> None:
         sys.stdout.write(text)
         return
     target = Path(path)
+    if not target.name:
+        raise SlowpokeError(f"{path!r} names no file to write JSON to; - is standard output")
     part = target.with_name(target.name + ".part")
     try:
         part.write_text(text, encoding="utf-8")

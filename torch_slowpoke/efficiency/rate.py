@@ -23,6 +23,7 @@ from torch_slowpoke.efficiency.stable import FloatArray
 SCHEMA = "slowpoke.efficiency.rate/1"
 
 MERGE_SECONDS = 600.0
+_MOST_FAILURES = 10**12
 _MOST_MONTHS = 1200
 _MOST_HOSTS = 200_000  # more than any machine has
 _RANGE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
@@ -94,6 +95,8 @@ def rate_interval(
 
     if n_failures < 0 or n_failures != int(n_failures):
         raise SlowpokeError(f"{n_failures} failures: give a whole number, not negative")
+    if n_failures > _MOST_FAILURES:
+        raise SlowpokeError(f"{n_failures} failures: give at most {_MOST_FAILURES:g}")
     if not (math.isfinite(exposure_node_hours) and exposure_node_hours > 0):
         raise SlowpokeError(
             f"{exposure_node_hours} node-hours of exposure tell no rate: give more than zero"

@@ -47,18 +47,18 @@ NEAR = 0.6
 TURNED = 0.3
 """Links that explain more than this share are tried in their other directions."""
 
-RIVAL = 0.1
+RIVAL = 0.2
 """Places below this share of the best score are no rivals."""
 
 SHORT = 3.0
 """Windows of at most so many steps have no middle: slowdown and edges are fitted together."""
 
-LEAST_SHARE, LEAST_CELLS = 0.03, 20
+LEAST_SHARE, LEAST_CELLS = 0.03, 40
 """A message crosses a place that has so large a share in it; fewer cells cannot look strange."""
 
-HEALTHY_NATS, STRANGE = 0.55, 0.2
-"""Misfit of a healthy cell; share of the further misfit that a real fault does not leave behind
-(measured on development seeds: faults up to 0.18, foreign traffic from 0.22)."""
+HEALTHY_NATS, STRANGE_NATS, STRANGE_SHARE = 0.55, 1.3, 0.2
+"""Misfit of a healthy cell; what a real fault leaves at most in a cell that crosses it, and as a
+share of the further misfit (measured on development seeds; foreign traffic leaves more of both)."""
 
 TURN = 3.0
 """Nats by which a link's other directions must explain a run better."""
@@ -467,9 +467,10 @@ class _Run:
         cells = crossing & np.isfinite(residual) & (with_it != without)
         if cells.sum() < LEAST_CELLS:
             return False
-        after = synthesis.nats(with_it)[cells].mean() - HEALTHY_NATS
-        before = synthesis.nats(without)[cells].mean() - HEALTHY_NATS
-        return bool(after > STRANGE * max(before, 0.0))
+        after = float(synthesis.nats(with_it)[cells].mean())
+        before = max(float(synthesis.nats(without)[cells].mean()), HEALTHY_NATS)
+        share = STRANGE_SHARE * (before - HEALTHY_NATS)
+        return after > STRANGE_NATS and after - HEALTHY_NATS > share
 
     def _index_of(self, fault: PhaseFault, alarm: Alarm) -> int:
         """The candidate of a fault."""

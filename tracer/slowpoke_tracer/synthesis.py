@@ -35,8 +35,8 @@ FINEST_STEP = 0.25
 REACH = 10
 """Phases beyond the moves of an edge whose cells are compared: slots may span several groups."""
 
-LEAST_MOVE = 0.5
-"""Nats that a move of an edge must bring."""
+LEAST_MOVE, BORDER_MOVE = 0.5, 3.0
+"""Nats that a move of an edge must bring; away from the border of the run more."""
 
 LEAST_SLOWDOWN, MOST_SLOWDOWN = 1.05, 64.0
 
@@ -45,6 +45,9 @@ Segments = NDArray[np.bool_]
 
 SHORT_FACTORS = (1.0, 2.0, 4.0)
 """The scan overstates slowdowns by up to so much, where queues grow."""
+
+DILUTED = 0.4
+"""Where an epoch has several batches, a fault in one of them looks milder than it is."""
 
 BETWEEN = np.linspace(-0.25, 1.25, 25)
 """Points between two slowdowns (and a little beyond) at which their effects are interpolated."""
@@ -196,7 +199,8 @@ class Synthesis:
         With wrong edges the true slowdown explains less than none at all.
         """
         trials = []
-        for factor in SHORT_FACTORS:
+        is_diluted = step >= self.bank(0).program.n_groups
+        for factor in (*SHORT_FACTORS, *((DILUTED,) if is_diluted else ())):
             trial = dataclasses.replace(fault, slowdown=_limited(fault.slowdown / factor))
             trial = self.fit_interval(trial, accepted, step)
             trials.append((trial, self.misfit((*accepted, trial), only)))
@@ -208,9 +212,10 @@ class Synthesis:
     ) -> PhaseFault:
         """The fault with the interval that explains most.
 
-        Edges move by `step` phases and then by ever finer ones; an edge at the border of the run
-        stays. Only what happens near the edges is compared. Cost: the phases there, and those that
-        an edge cuts, once for each position.
+        Edges move by half a step and then by ever less; an edge at the border of the run must gain
+        more (a fault that outlasts a healthy run often ends before a slowed one does). Only what
+        happens near the edges is compared. Cost: the phases there, and those that an edge cuts,
+        once for each position.
 
         Args:
             fault: Where to start.
@@ -221,12 +226,11 @@ class Synthesis:
         only = self.around(fault, step)
         best, value = fault, self.misfit((*accepted, fault), only)
         for edge in ("first", "last"):
-            if getattr(fault, edge) in (0, n_phases):
-                continue
+            least = BORDER_MOVE if getattr(fault, edge) in (0, n_phases) else LEAST_MOVE
             width = max(step / 2, 0.5)
             while width >= FINEST_STEP:
                 for shift in (-width, width):
-                    moved = self._moved(best, value, accepted, edge, shift, only)
+                    moved = self._moved(best, value, accepted, edge, shift, only, least)
                     if moved[0] is not best:
                         best, value = moved
                         break
@@ -241,6 +245,7 @@ class Synthesis:
         edge: str,
         shift: float,
         only: Segments,
+        least: float,
     ) -> tuple[PhaseFault, float]:
         """The fault with one edge moved for as long as that explains more."""
         best, n_phases = fault, self.bank(0).n_phases
@@ -251,7 +256,7 @@ class Synthesis:
                 break
             trial = dataclasses.replace(best, first=first, last=last)
             score = self.misfit((*accepted, trial), only)
-            if score >= value - LEAST_MOVE:
+            if score >= value - least:
                 break
             best, value = trial, score
         return best, value

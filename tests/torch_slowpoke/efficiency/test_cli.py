@@ -226,6 +226,8 @@ def test_the_printed_curves_are_the_oracles(
         ((*STORE, "--plot", "picture.docx"), "cannot be drawn"),
         ((*STORE, "--plot", "none/picture.png"), "cannot be written"),
         ((*STORE, "--json", "none/out.json"), "cannot be written"),
+        ((*STORE, "--json", "."), "names no file"),
+        ((*STORE, "--json", ""), "names no file"),
     ],
 )
 def test_faults_are_one_sentence(
@@ -298,6 +300,15 @@ def test_a_rate_of_zero_and_a_hopeless_one_have_a_result(table: Path) -> None:
     assert hopeless["variants"][0]["efficiency"] is None
     free = run_json("cadence", "--nodes", "1", "--rate", "0", *STORE)
     assert (free["efficiency"], free["cadence_seconds"]) == (1.0, None)
+
+
+def test_a_rate_without_digits_is_none(table: Path) -> None:
+    """1e-320 is no longer a number with 16 digits, and no machine's rate."""
+    for segments in ("paper", "exact", "equal"):
+        found = run_json("machine", table, "--rate", "1e-320", *STORE, "--segments", segments)
+        assert found["efficiency"] == 1.0
+    code, out = run("simulate", table, "--rate", "1e-320", *STORE)
+    assert code == 2 and "nothing fails" in out
 
 
 def test_importing_it_brings_neither_torch_nor_pandas_nor_matplotlib() -> None:

@@ -22,6 +22,7 @@ from torch_slowpoke.efficiency.failslow import (
     fleet_loss,
     joint_cadence,
     joint_efficiency,
+    product_efficiency,
     read_detector,
     slow_start_probability,
     slow_with_periodic_diagnosis,
@@ -413,6 +414,30 @@ def test_a_detector_that_only_cries_wolf_costs_node_hours() -> None:
     )
     assert wolf.saved_node_hours < 0
     assert wolf.detector.false_alarms == pytest.approx(100 * 23 * 0.9, rel=1e-2)
+
+
+def test_the_product_rule_is_a_little_optimistic(table: dict[str, Any]) -> None:
+    for row in table["markov_drain"]:
+        slow = SlowProcess(
+            row["lam"], row["sigma"], row["q"], row["delta"], row["phi"], row["u_d"], row["gamma"]
+        )  # fmt: skip
+        costs = (row["R0"], row["u_c"], row["u_chk"], row["u_r"])
+        above = product_efficiency(*costs, slow) - joint_efficiency(*costs, slow).efficiency
+        assert -3e-6 < above < 1.5e-2
+
+
+def test_the_product_rule_by_hand() -> None:
+    """Onset at 1e-5 and crashes at 2e-5: a third of all usage is slow if nobody looks."""
+    costs = (2e-5, 1000.0, 10.0, 11.0)
+    alone = joint_efficiency(*costs, SlowProcess(0.0, 1.0)).efficiency
+    nobody = product_efficiency(*costs, SlowProcess(1e-5, 2.0))
+    assert nobody == pytest.approx(alone * (1 - 0.5 / 3), rel=1e-14)
+    at_once = product_efficiency(*costs, SlowProcess(1e-5, 2.0, 1.0, math.inf, 0.0, 100.0))
+    assert at_once == pytest.approx(alone / (1 + 1e-5 * 100), rel=1e-14)
+    for_ever = product_efficiency(0.0, 90.0, 10.0, 5.0, SlowProcess(1e-5, 2.0))
+    assert for_ever == pytest.approx(0.45, rel=1e-14)
+    with pytest.raises(SlowpokeError, match="drain alone"):
+        product_efficiency(*costs, SlowProcess(1e-5, 2.0, policy="kill"))
 
 
 # ---- campaign files ----------------------------------------------------------------------------

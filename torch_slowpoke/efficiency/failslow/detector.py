@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from slowpoke_mapping.errors import SlowpokeError
 from torch_slowpoke.efficiency.failslow.exposure import check_share
 
+_MOST_CONFIRMATIONS = 1000
+
 
 @dataclass(frozen=True)
 class Detector:
@@ -35,6 +37,8 @@ class Detector:
         """The same, acting only if k diagnoses in a row agree; windows taken for independent."""
         if k < 1:
             raise SlowpokeError(f"{k} confirmations: give at least 1, a single diagnosis")
+        if k > _MOST_CONFIRMATIONS:
+            raise SlowpokeError(f"{k} confirmations: give at most {_MOST_CONFIRMATIONS}")
         if k == 1:
             return self
         f = self.false_alarm

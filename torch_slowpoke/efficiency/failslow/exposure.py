@@ -15,6 +15,8 @@ from slowpoke_mapping.errors import SlowpokeError
 from torch_slowpoke.efficiency.stable import FloatArray, survived_share
 
 _MOST_DIAGNOSES = 20_000_000
+_LARGEST = 1e100
+_NEVER_FOUND = 1e-300  # a recall below it finds nothing in any job
 _N_PANELS = 64
 _N_POINTS = 16
 
@@ -39,9 +41,11 @@ def check_share(value: float, what: str) -> float:
 
 
 def check_amount(value: float, what: str) -> float:
-    """A finite amount, not negative, or a sentence."""
+    """An amount that is not negative and whose products stay finite, or a sentence."""
     if not (np.isfinite(value) and value >= 0):
         raise SlowpokeError(f"{what} {value} must be finite and not negative")
+    if value > _LARGEST:
+        raise SlowpokeError(f"{what} {value} must not exceed {_LARGEST:g}")
     return float(value)
 
 
@@ -141,7 +145,7 @@ def slow_with_periodic_diagnosis(
     q = check_share(recall, "recall")
     if not period > 0:
         raise SlowpokeError(f"a diagnosis every {period} node-hours: give a period above zero")
-    if q == 0.0 or period >= usage or onset_rate == 0.0:
+    if q < _NEVER_FOUND or period >= usage or onset_rate == 0.0:
         return float(slow_without_detection(usage, onset_rate))
     n_whole = np.floor(usage / period)
     settled = np.ceil(-40.0 / np.log1p(-q)) if q < 1.0 else 1.0

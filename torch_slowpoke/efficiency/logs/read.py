@@ -202,7 +202,8 @@ def schedule_of_log(
         if durations == "scaled" and limited.any():
             w = log.weight * (log.n_nodes if ratio == "usage" else 1.0)
             actual = float((w * log.elapsed_seconds)[limited].sum())
-            factor = actual / float((w * log.limit_seconds)[limited].sum())
+            requested = float((w * log.limit_seconds)[limited].sum())
+            factor = actual / requested if requested > 0 else 0.0  # 0: a table of 0 jobs a row
             notes.append(
                 f"requested times are scaled by {factor:.6g}, actual over requested {ratio}"
             )

@@ -56,6 +56,10 @@ class TableColumns:
         return columns if columns.at["nodes"] >= 0 and has_time else None
 
 
+# What a schedule takes: 1e9 hours, 1e15 jobs. A sum over a year of less stays finite.
+_MOST = {"requested": 3.6e12, "actual": 3.6e12, "jobs": 1e15}
+
+
 def read_table_fast(path: Path, columns: TableColumns) -> JobLog | None:
     """Read a table of plain numbers without any fault; None if it is anything else.
 
@@ -77,7 +81,8 @@ def read_table_fast(path: Path, columns: TableColumns) -> JobLog | None:
         at = columns.at[key]
         if at < 0:
             return np.full(nodes.shape, default)
-        return np.ascontiguousarray(cells[:, at]) * columns.unit.get(key, 1.0)
+        with np.errstate(over="ignore"):  # what overflows is refused below
+            return np.ascontiguousarray(cells[:, at]) * columns.unit.get(key, 1.0)
 
     requested, actual, jobs = (
         column("requested", np.nan),
@@ -87,9 +92,9 @@ def read_table_fast(path: Path, columns: TableColumns) -> JobLog | None:
     if columns.at["actual"] < 0:
         actual = requested.copy()
     sound = (nodes >= 1) & (nodes == np.floor(nodes)) & (nodes <= 1e12)
-    sound &= np.isfinite(actual) & (actual >= 0) & np.isfinite(jobs) & (jobs >= 0)
+    sound &= (actual >= 0) & (actual <= _MOST["actual"]) & (jobs >= 0) & (jobs <= _MOST["jobs"])
     if columns.at["requested"] >= 0:
-        sound &= np.isfinite(requested) & (requested >= 0)
+        sound &= (requested >= 0) & (requested <= _MOST["requested"])
     if not sound.all():
         return None
     n = nodes.size
@@ -165,6 +170,8 @@ def _read_row(builder: JobLogBuilder, columns: TableColumns, number: int, line: 
             raise RowError(f"{what} is not a finite number")
         if value < 0:
             raise RowError(f"{what} is negative")
+        if value > _MOST.get(key, math.inf):
+            raise RowError(f"{what} is beyond any machine's")
         return value
 
     nodes = number_of("nodes", 0.0, "number of nodes")
