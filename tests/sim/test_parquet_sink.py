@@ -9,13 +9,18 @@ import pytest
 
 from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.errors import SlowpokeError
+from slowpoke_sim import parquet_sink
 from slowpoke_sim.machine import run, simulate
 from slowpoke_sim.parquet_sink import ParquetSink
 from slowpoke_tracer.trace import Trace
 from tests.sim.programs import Builder
 
 
-def test_a_streamed_file_holds_what_the_whole_trace_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("row_group_records", [1, 5, 1 << 17])
+def test_a_streamed_file_holds_what_the_whole_trace_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_records: int
+) -> None:
+    monkeypatch.setattr(parquet_sink, "_ROW_GROUP_RECORDS", row_group_records)
     builder = Builder(ChipConfig(), units=2, inferences=9)
     builder.write(3, 0, 5000, [builder.compute(3, 1e5)])
     program = builder.program()
