@@ -318,8 +318,9 @@ class _Run:
         if not is_core:
             return self._best_rival(scans[alarm.statistic], accepted, synthesis)
         fault = synthesis.fit_interval(fault, accepted, self._step(alarm.index, alarm.window))
-        only = self._telling([alarm.index], scans[alarm.statistic])
-        fault, _ = synthesis.fit_slowdown(fault, accepted, CORE_FACTOR, 2, only)
+        if alarm.statistic != "mean":  # whole cells of busy time say it better than any replay
+            only = self._telling([alarm.index], scans[alarm.statistic])
+            fault, _ = synthesis.fit_slowdown(fault, accepted, CORE_FACTOR, 2, only)
         return fault, synthesis.misfit(accepted) - synthesis.misfit((*accepted, fault))
 
     def _best_rival(
