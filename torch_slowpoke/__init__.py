@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from slowpoke_sim.machine import simulate
     from slowpoke_tracer.tracer import diagnose
     from torch_slowpoke.analysis import Analysis
-    from torch_slowpoke.api import analyze, operator_graph
+    from torch_slowpoke.api import analyze
     from torch_slowpoke.frontend.backend import last_analyses
+    from torch_slowpoke.importing import operator_graph
 
 _HOMES = {
     "Analysis": "torch_slowpoke.analysis",
@@ -29,7 +30,7 @@ _HOMES = {
     "last_analyses": "torch_slowpoke.frontend.backend",
     "lower": "slowpoke_mapping.lowering",
     "map_graph": "slowpoke_mapping.mapper",
-    "operator_graph": "torch_slowpoke.api",
+    "operator_graph": "torch_slowpoke.importing",
     "simulate": "slowpoke_sim.machine",
 }
 

@@ -23,6 +23,7 @@ from slowpoke_tracer.probes import instrument, probe_set
 from slowpoke_tracer.recorder import SketchConfig, record
 from slowpoke_tracer.tracer import detector_of, diagnose
 from torch_slowpoke.analysis import Analysis, Progress, quiet
+from torch_slowpoke.importing import operator_graph as operator_graph
 from torch_slowpoke.whatif import costs
 
 N_STAGES = 4
@@ -30,25 +31,6 @@ N_STAGES = 4
 if TYPE_CHECKING:
     from slowpoke_sim.noise import Noise
     from slowpoke_tracer.detector import Detector
-
-
-def operator_graph(model: Any, example_inputs: Any = None, **kwargs: Any) -> OperatorGraph:
-    """The operator graph of a model or of a model's name (design.md section 4).
-
-    Args:
-        model: A name (`slowpoke models`), an nn.Module, an ExportedProgram, a `.pt2` file, a
-            GraphModule, or an OperatorGraph, which passes through.
-        example_inputs: A tensor, a tuple of them, or a dict of keyword arguments; a named model
-            brings its own.
-
-    Raises:
-        SlowpokeError: Unknown name, or a model that cannot be exported.
-    """
-    if isinstance(model, OperatorGraph):
-        return model
-    from torch_slowpoke import frontend  # torch takes seconds to import: only who needs it pays
-
-    return frontend.operator_graph(model, example_inputs, **kwargs)
 
 
 def chip_for(
