@@ -27,25 +27,34 @@ from slowpoke_tracer.trace import PhaseTimes
 class PhaseReplays:
     """The phases of one noisy run; implements `slowpoke_tracer.twin.PhaseReplays`.
 
-    Making it costs one healthy run; it keeps each phase's start and the components' drift, 16 B a
-    server and phase, and no record.
+    Making it costs a healthy run of these batches; it keeps each phase's start and the components'
+    drift, 16 B a server and phase, and no record.
 
     Args:
         program: What is replayed.
         noise: Natural noise.
         seed: Of the run.
         scale: How the real speeds differ from the chip's configuration.
+        batches: Which batches run, one after another; by default every one.
     """
 
-    def __init__(self, program: Program, noise: Noise, seed: int, scale: Scale) -> None:
+    def __init__(
+        self,
+        program: Program,
+        noise: Noise,
+        seed: int,
+        scale: Scale,
+        batches: Sequence[int] | None = None,
+    ) -> None:
         self._program = program
+        self._batches = range(program.n_batches) if batches is None else batches
         self._plan = Plan.of(program, noise, seed, scale)
         self._engine = CompiledEngine(self._plan)
         self._entered: list[tuple[float, NDArray[np.int64], NDArray[np.float64]]] = []
         self._healthy: list[PhaseTimes] = []
         components = Components.new(self._plan.n_servers, 0)
         speeds, now = Speeds.of_faults(program.chip, (), np.inf), 0.0
-        for index in range(program.n_batches * program.n_groups):
+        for index in range(len(self._batches) * program.n_groups):
             self._entered.append((now, components.windows.copy(), components.levels.copy()))
             phase = self._engine.run_phase(*self._at(index), now, speeds, components)
             self._healthy.append(self._times(phase))
@@ -57,7 +66,7 @@ class PhaseReplays:
         return phases
 
     def faulty(self, index: int, faults: Sequence[Fault]) -> PhaseTimes:
-        """Phase `index` under faults whose times count from its start; cost of one phase."""
+        """Phase `index` of those that run, under faults whose times count from its start."""
         start, windows, levels = self._entered[index]
         components = Components.new(self._plan.n_servers, len(faults))
         components.windows, components.levels = windows.copy(), levels.copy()
@@ -70,7 +79,8 @@ class PhaseReplays:
 
     def _at(self, index: int) -> tuple[int, int]:
         """Batch and group of a phase."""
-        return divmod(index, self._program.n_groups)
+        batch, group = divmod(index, self._program.n_groups)
+        return self._batches[batch], group
 
     def _times(self, phase: Phase) -> PhaseTimes:
         eject, consume = phase.eject - phase.first, phase.consume - phase.eject

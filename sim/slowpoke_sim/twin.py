@@ -52,9 +52,11 @@ class DigitalTwin:
         for phase in machine.phases():
             yield machine.block(phase)
 
-    def phases(self, seed: int = 0, scale: Scale = Scale()) -> PhaseReplays:
-        """The phases of one noisy run, to be replayed one at a time; cost of one run."""
-        return PhaseReplays(self._program, self._noise, seed, scale)
+    def phases(
+        self, seed: int = 0, scale: Scale = Scale(), batches: Sequence[int] | None = None
+    ) -> PhaseReplays:
+        """The phases of some batches (of all), to be replayed one at a time; costs their run."""
+        return PhaseReplays(self._program, self._noise, seed, scale, batches)
 
     def shares(self, seed: int = 0, scale: Scale = Scale()) -> sp.csr_matrix:
         """Mean share of each server's own service in a record's latency, over one healthy run.

@@ -59,3 +59,17 @@ def test_durations_are_those_that_the_trace_of_a_replay_shows(skew_cycles: float
             ]
         )
         np.testing.assert_allclose(np.sort(seen), np.sort(shown), rtol=1e-9, atol=1e-6)
+
+
+def test_batches_of_choice_run_one_after_another() -> None:
+    program = program_of()
+    n_batches = program.n_batches
+    assert n_batches > 1
+    twin = DigitalTwin(program, "none")
+    every = twin.phases().healthy()
+    chosen = twin.phases(batches=[n_batches - 1, 0]).healthy()
+    expected = every[-program.n_groups :] + every[: program.n_groups]
+    assert len(chosen) == len(expected)
+    for ours, theirs in zip(chosen, expected, strict=True):
+        assert ours.cycles == pytest.approx(theirs.cycles, rel=1e-9)
+        np.testing.assert_allclose(ours.duration, theirs.duration, rtol=1e-9, atol=1e-6)

@@ -69,6 +69,14 @@ def test_the_converged_link_rule_forgets_what_was_measured() -> None:
     assert a.edge_scores == pytest.approx(b.edge_scores, abs=1e-7)
 
 
+def test_links_that_restart_remember_what_was_measured() -> None:
+    graph = graph_of(2, [(0, 1, 1.0)])
+    restarted = FailRankSettings(restart_links=True)
+    result = failrank(graph, np.array([0.5, 0.0]), np.array([0.9]), restarted)
+    assert result.converged
+    assert result.edge_scores == pytest.approx([0.1 + 0.3 * 0.2 + 0.6 * 0.9])
+
+
 def test_a_single_link_update_keeps_six_tenths_of_what_was_measured() -> None:
     graph = graph_of(2, [(0, 1, 1.0)])
     once = FailRankSettings(link_updates=1)

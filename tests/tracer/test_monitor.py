@@ -18,7 +18,7 @@ from slowpoke_mapping.program import Program
 from slowpoke_sim.machine import run
 from slowpoke_sim.twin import DigitalTwin
 from slowpoke_tracer.detector import Context
-from slowpoke_tracer.monitor import Monitor, until
+from slowpoke_tracer.monitor import Monitor, OnlineDetector, until
 from slowpoke_tracer.recorder import Recorder, record
 from slowpoke_tracer.sketch import Sketch
 
@@ -84,3 +84,27 @@ def test_what_has_not_ended_is_not_looked_at(program: Program) -> None:
     assert part.count[:, 3:].sum() == 0
     assert part.count[:, :3].sum() > 0
     assert np.isnan(part.epoch_end_cycles[3:]).all()
+
+
+def test_the_online_detector_stops_at_the_alarm(program: Program) -> None:
+    makespan = run(program, seed=1).timing.makespan_cycles
+    onset = 0.55 * makespan
+    fault = parse_fault(f"core:2@10x[{onset},inf]")
+    trace = run(program, [fault], seed=1).trace
+    assert trace is not None
+    sketch = record(trace, program)
+    context = Context(program, program.chip, DigitalTwin(program))
+    found = OnlineDetector().detect(sketch, context)
+    assert [suspect.place for suspect in found.reported] == [Core(2)]
+    assert onset < found.alarm_cycles < 0.9 * sketch.epoch_end_cycles[-1]
+    assert found.alarm_cycles in sketch.epoch_end_cycles
+    assert OnlineDetector().detect(trace, context).alarm_cycles == found.alarm_cycles
+
+
+def test_without_a_fault_the_online_detector_sees_the_run_to_its_end(program: Program) -> None:
+    trace = run(program, seed=5).trace
+    assert trace is not None
+    context = Context(program, program.chip, DigitalTwin(program))
+    found = OnlineDetector().detect(record(trace, program), context)
+    assert not found.reported
+    assert np.isnan(found.alarm_cycles)

@@ -19,7 +19,7 @@ from slowpoke_sim.machine import run
 from slowpoke_sim.twin import DigitalTwin
 from slowpoke_tracer.baseline import Replayer
 from slowpoke_tracer.cells import cells_of
-from slowpoke_tracer.phase_bank import PhaseBank, PhaseFault, covered
+from slowpoke_tracer.phase_bank import PhaseBank, PhaseFault, covered, replayed_batches
 from slowpoke_tracer.sketch_config import SketchConfig
 
 SEED = 11
@@ -136,6 +136,50 @@ def test_a_cell_with_a_phase_outside_is_not_within(bank: PhaseBank) -> None:
         only = np.ones((N_EPOCHS, bank.program.n_groups), dtype=bool)
         only[:, group] = False
         np.testing.assert_array_equal(bank.cells_within(only)[:, 0], ~spans[:, group])
+
+
+def long_program(inferences: int) -> Program:
+    box = (1, 16, 8, 8)
+    operators = tuple(
+        Operator(f"conv{i}", OpKind.CONV, box, (), macs=16 * 9 * 1024, weight_elements=16 * 9)
+        for i in range(2)
+    )
+    config = chip("default", topology="mesh:2x2", message_bytes=512, packet_bytes=512)
+    return lower(map_graph(OperatorGraph("two", operators), config), inferences=inferences)
+
+
+@settings(max_examples=20, deadline=None)
+@given(inferences=st.integers(1, 90), most=st.integers(1, 6))
+def test_every_batch_has_a_stand_in_of_its_own_size(inferences: int, most: int) -> None:
+    program = long_program(inferences)
+    batches, stand_in = replayed_batches(program, most)
+    assert len(stand_in) == program.n_batches
+    for batch in range(program.n_batches):
+        stands = batches[stand_in[batch]]
+        assert program.units_in_batch(stands) == program.units_in_batch(batch)
+    assert len(batches) <= most + 1
+    assert set(stand_in.tolist()) == set(range(len(batches)))
+    if program.n_batches <= most:
+        assert [batches[i] for i in stand_in] == list(range(program.n_batches))
+
+
+@pytest.mark.parametrize("n_epochs", [1, 3])
+def test_without_noise_a_few_batches_say_what_all_say(n_epochs: int) -> None:
+    program = long_program(77)
+    twin, patterns = DigitalTwin(program, "none"), SketchConfig().patterns(program)
+    batches, stand_in = replayed_batches(program, 2)
+    assert len(batches) == 3 < program.n_batches
+    every = PhaseBank(program, patterns, n_epochs, twin.phases())
+    few = PhaseBank(program, patterns, n_epochs, twin.phases(batches=batches), stand_in)
+    assert few.n_phases == every.n_phases
+    np.testing.assert_allclose(few.healthy_cycles, every.healthy_cycles, rtol=1e-9)
+    faults = [PhaseFault(Link(0, 1, both=True), 6.0, 2.5, every.n_phases - 0.25)]
+    known: dict[object, object] = {}
+    run = few.run(faults, known)  # type: ignore[arg-type]
+    expected = every.run(faults, {})
+    assert len(known) < every.n_phases / 2
+    np.testing.assert_allclose(run.cycles, expected.cycles, rtol=1e-9)
+    np.testing.assert_allclose(np.stack(run.change()), np.stack(expected.change()), atol=1e-9)
 
 
 def test_an_empty_interval_is_refused() -> None:

@@ -173,9 +173,9 @@ def test_a_twin_with_wrong_speeds_is_refitted(program: Program) -> None:
             off = Scale(scale.link_speed * 1.25, scale.core_speed, scale.dram_speed)
             return super().shares(seed, off)
 
-        def phases(self, seed=0, scale=Scale()):  # type: ignore[no-untyped-def]
+        def phases(self, seed=0, scale=Scale(), batches=None):  # type: ignore[no-untyped-def]
             off = Scale(scale.link_speed * 1.25, scale.core_speed, scale.dram_speed)
-            return super().phases(seed, off)
+            return super().phases(seed, off, batches)
 
     diagnosis = diagnose(sketch_of(program), program, twin=Wrong(program))
     assert diagnosis.verdict is Verdict.HEALTHY

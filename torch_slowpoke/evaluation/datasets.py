@@ -145,8 +145,9 @@ DATASETS: dict[str, Dataset] = {
         ),
         Dataset("thermal", 100, 100, HotCores(), UniformTimes()),
         Dataset("one-way", 150, 150, OneWayLinks(), UniformTimes(), (10.0, 5.0, 2.0)),
-        Dataset("router", 50, 50, Routers(), UniformTimes()),
-        Dataset("dram", 50, 50, DramPorts(), UniformTimes()),
+        Dataset("mild", 200, 0, CoresAndLinks(0.0), UniformTimes(), (1.5, 1.2)),
+        Dataset("router", 50, 50, Routers(), UniformTimes(), (10.0, 5.0)),
+        Dataset("dram", 50, 50, DramPorts(), UniformTimes(), (10.0, 5.0)),
         Dataset("multi", 100, 100, Several(), UniformTimes()),
         *(
             Dataset(f"severity-{k:g}x", 152, 152, CoresAndLinks(0.7), UniformTimes(), (k,))

@@ -19,6 +19,9 @@ from torch_slowpoke.evaluation.statistics import (
     recall_at,
 )
 
+N_BINS = 10
+"""Of the calibration error, equally wide."""
+
 STRATA = ((0.0, 0.01), (0.01, 0.1), (0.1, math.inf))
 """Increase of the makespan: negligible, noticeable, heavy (detectors.md section 8)."""
 
@@ -48,6 +51,11 @@ class Metrics:
         recall_at_5: At 5 %.
         slowdown_error: Median |ln(estimate / truth)| of correct reports that estimate one.
         interval_iou: Median intersection over union of correct reports with an interval.
+        latency: Median time from onset to a right alarm, as a share of the run, over positives;
+            those without a right alarm count as later than any other. NaN of detectors that look
+            at the end only, infinity if most positives have none.
+        brier: Mean squared error of the probability that something is slow.
+        calibration_error: Expected calibration error of that probability (ten bins).
         refused: Runs of which the detector gave no diagnosis.
         seconds: Mean time of a diagnosis.
     """
@@ -72,6 +80,9 @@ class Metrics:
     recall_at_5: float
     slowdown_error: float
     interval_iou: float
+    latency: float
+    brier: float
+    calibration_error: float
     refused: int
     seconds: float
 
@@ -134,9 +145,46 @@ def metrics(outcomes: Sequence[Outcome], n_draws: int = 200) -> Metrics:
         recall_at_5=recall_at(scores[faulty], scores[~faulty], 0.05),
         slowdown_error=_median([outcome.slowdown_error for outcome in correct]),
         interval_iou=_median([outcome.interval_iou for outcome in correct]),
+        latency=median_latency(positives),
+        brier=brier(outcomes),
+        calibration_error=calibration_error(outcomes),
         refused=sum(outcome.refused for outcome in outcomes),
         seconds=float(np.mean([o.seconds for o in outcomes])) if outcomes else math.nan,
     )
+
+
+def median_latency(positives: Sequence[Outcome]) -> float:
+    """Median latency, where a positive without a right alarm is later than any other."""
+    if all(math.isnan(outcome.alarm_cycles) for outcome in positives):
+        return math.nan
+    waits = [math.inf if math.isnan(o.latency) else o.latency for o in positives]
+    return float(sorted(waits)[(len(waits) - 1) // 2])
+
+
+def brier(outcomes: Sequence[Outcome]) -> float:
+    """Mean squared error of the probability that something is slow; NaN if none is given."""
+    probability, slow = _probabilities(outcomes)
+    return float(np.mean((probability - slow) ** 2)) if len(slow) else math.nan
+
+
+def calibration_error(outcomes: Sequence[Outcome]) -> float:
+    """Expected calibration error: |mean probability - share of positives|, weighted by bin.
+
+    NaN if no probability is given.
+    """
+    probability, slow = _probabilities(outcomes)
+    if not len(slow):
+        return math.nan
+    bins = np.minimum((probability * N_BINS).astype(np.int64), N_BINS - 1)
+    gap = np.bincount(bins, weights=probability - slow, minlength=N_BINS)
+    return float(np.abs(gap).sum() / len(slow))
+
+
+def _probabilities(outcomes: Sequence[Outcome]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Probabilities that something is slow, and whether it was, where one is given."""
+    known = [o for o in outcomes if not math.isnan(o.healthy_probability)]
+    probability = np.array([1 - o.healthy_probability for o in known])
+    return probability, np.array([o.positive for o in known], dtype=bool)
 
 
 def kind_confusion(outcomes: Sequence[Outcome]) -> Counter[tuple[str, str]]:

@@ -43,6 +43,9 @@ class Outcome:
         interval_estimate: Of a correct report; NaN where there is none.
         makespan_ratio: Makespan over the healthy one's.
         exposure: Services that overlap the least exposed fault.
+        healthy_probability: That the detector gives to nothing being slow; NaN if it gives none.
+        alarm_cycles: When a detector that watches the run raised the alarm; NaN of others.
+        makespan_cycles: Of the run.
         refused: The detector gave a reason instead of a diagnosis; counts as silent.
         seconds: Time of the diagnosis.
     """
@@ -60,6 +63,9 @@ class Outcome:
     interval_estimate: tuple[float, float] = (math.nan, math.nan)
     makespan_ratio: float = 1.0
     exposure: int = 0
+    healthy_probability: float = math.nan
+    alarm_cycles: float = math.nan
+    makespan_cycles: float = math.nan
     refused: bool = False
     seconds: float = 0.0
 
@@ -106,6 +112,15 @@ class Outcome:
             return math.nan
         union = max(b, d) - min(a, c)
         return max(min(b, d) - max(a, c), 0.0) / union if union > 0 else math.nan
+
+    @property
+    def latency(self) -> float:
+        """From onset to a right alarm, as a share of the run; NaN without one.
+
+        An alarm before the onset is no detection.
+        """
+        waited = self.alarm_cycles - self.interval[0]
+        return waited / self.makespan_cycles if self.n_found and waited >= 0 else math.nan
 
     @property
     def slowdown_error(self) -> float:

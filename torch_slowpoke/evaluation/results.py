@@ -96,6 +96,9 @@ def outcome(row: Row) -> Outcome:
         interval_estimate=(row["start_estimate"], row["end_estimate"]),
         makespan_ratio=row["makespan_ratio"],
         exposure=min(row["exposure"], default=0),
+        healthy_probability=row["healthy_probability"],
+        alarm_cycles=row.get("alarm_cycles", math.nan),
+        makespan_cycles=row["makespan_cycles"],
         refused=bool(row["refused"]),
         seconds=row["seconds"],
     )

@@ -17,6 +17,9 @@ from torch_slowpoke.evaluation.statistics import Proportion, holm, mcnemar
 
 Cell = str | float | int
 
+EXPOSURES = (50, 500)
+"""Edges between strata of exposed services."""
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -69,8 +72,10 @@ def tables(results: Results, n_draws: int = 200) -> list[Table]:
         by_workload(results),
         paired_table(results),
         strata_table(results),
+        exposure_table(results),
         negatives_table(results),
         confusion_table(results),
+        errors_table(results),
     ]
     return [table for table in made if table.rows]
 
@@ -113,7 +118,8 @@ def protocol_table(results: Results, n_draws: int = 200) -> Table:
             str(m.hit), m.partial.value, m.misidentified.value, m.miss.value,
             *(m.top[k].value for k in (1, 3, 5)), _with(m.mrr, m.mrr_interval),
             _with(m.auroc, m.auroc_interval), m.pauroc, m.recall_at_1, m.recall_at_5,
-            m.component_fpr, m.precision, m.f1, m.interval_iou, m.slowdown_error,
+            m.component_fpr, m.precision, m.f1, m.interval_iou, m.slowdown_error, m.latency,
+            m.brier, m.calibration_error,
             round(mean([row["storage_bytes"] for row in mine])), m.seconds,
             m.refused - failed, failed,
         ))  # fmt: skip
@@ -122,7 +128,7 @@ def protocol_table(results: Results, n_draws: int = 200) -> Table:
         ("method", "evidence", "strict accuracy", "run FPR", "hit", "partly right", "wrong place",
          "miss", "top-1", "top-3", "top-5", "MRR", "AUROC", "pAUROC 5 %", "recall at 1 % FPR",
          "recall at 5 % FPR", "component FPR", "precision", "F1", "interval IoU",
-         "slowdown error", "bytes a core", "seconds", "refused", "failed"),
+         "slowdown error", "alarm after, share of run", "Brier", "calibration error", "bytes a core", "seconds", "refused", "failed"),
         tuple(rows),
         "Hit, partly right, wrong place and miss share the faulty runs. Intervals are 95 %: "
         "Wilson, and cluster bootstrap by fault for MRR and AUROC.",
@@ -228,6 +234,58 @@ def strata_table(results: Results) -> Table:
     return Table(
         "strata", "Hits by kind of fault, slowdown and what it costs the run",
         ("method", *columns, *impacts), tuple(rows) if everything else (),
+    )  # fmt: skip
+
+
+def exposure_table(results: Results) -> Table:
+    """Hit rates of single faults by kind of place, slowdown and services that overlap them."""
+    chosen = {m: [outcome(row) for row in results.of(m)] for m in results.methods}
+    strata: dict[tuple[str, float, int], None] = {}
+    keyed: dict[Method, dict[tuple[str, float, int], list[Outcome]]] = {}
+    for method, outcomes in chosen.items():
+        mine = keyed.setdefault(method, defaultdict(list))
+        for o in outcomes:
+            if len(o.truth) == 1:
+                stratum = sum(o.exposure >= edge for edge in EXPOSURES)
+                key = (o.truth[0].partition(":")[0], o.slowdown, stratum)
+                strata[key] = None
+                mine[key].append(o)
+    order = sorted(strata, key=lambda k: (k[0], -k[1], k[2]))
+    names = (f"< {EXPOSURES[0]}", f"{EXPOSURES[0]} to {EXPOSURES[1] - 1}", f"{EXPOSURES[1]} on")
+    rows = tuple(
+        (kind, f"{k:g}x", names[stratum],
+         *(_hits(keyed[m][kind, k, stratum]) for m in results.methods))
+        for kind, k, stratum in order
+    )  # fmt: skip
+    return Table(
+        "exposure", "Hits by kind of fault, slowdown and exposed services",
+        ("place", "slowdown", "services", *map(str, results.methods)), rows,
+    )  # fmt: skip
+
+
+def errors_table(results: Results) -> Table:
+    """Every run that the first method judged wrongly."""
+    if not results.methods:
+        return Table("errors", "", (), ())
+    rows: list[tuple[Cell, ...]] = []
+    for row in results.of(results.methods[0]):
+        o = outcome(row)
+        if o.exact:
+            continue
+        lasting = (row["end_cycles"] - row["start_cycles"]) / row["makespan_cycles"]
+        rows.append((
+            row["workload"], row["kind"], row["index"], "; ".join(o.truth) or "-", o.slowdown,
+            row["start_cycles"] / row["makespan_cycles"], lasting,
+            " ".join(map(str, row["exposure"])) or "-", 100 * (o.makespan_ratio - 1),
+            "; ".join(o.reported) or "-", o.rank,
+            "yes" if set(o.truth) & set(row["ambiguous"]) else "no",
+        ))  # fmt: skip
+    return Table(
+        "errors", f"What {results.methods[0]} got wrong",
+        ("workload", "kind", "case", "slow", "slowdown", "onset, share of run", "lasting, share",
+         "services exposed", "run longer by %", "reported", "rank of the truth",
+         "named as ambiguous"),
+        tuple(rows),
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from slowpoke_mapping.scale import Scale
 from slowpoke_sim.machine import Run, run
 from slowpoke_tracer.detector import Context, Detector, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
+from slowpoke_tracer.monitor import OnlineDetector
 from slowpoke_tracer.recorder import record
 from slowpoke_tracer.robust import RobustDetector
 from slowpoke_tracer.trace import Trace
@@ -163,7 +164,7 @@ def execute(task: Task) -> list[Row]:
 
 def sketches_first(detector: Detector) -> bool:
     """Whether a trace tells the detector no more than its sketch."""
-    return isinstance(detector, RobustDetector)
+    return isinstance(detector, RobustDetector | OnlineDetector)
 
 
 def observe_case(task: Task) -> Observed:
@@ -291,6 +292,7 @@ def _answer_columns(found: Diagnosis | None, faults: Sequence[Fault]) -> Row:
         "rank": min(ranks, default=math.inf) if truth else math.nan,
         "max_score": max((float(s.score) for s in ranked), default=0.0),
         "healthy_probability": float(found.healthy_probability) if found else math.nan,
+        "alarm_cycles": float(found.alarm_cycles) if found else math.nan,
         "not_covered": len(found.not_covered) if found else 0,
         "slowdown_estimate": _of(right, "slowdown"),
         "start_estimate": _of(right, "start_cycles"),

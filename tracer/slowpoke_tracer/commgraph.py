@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from slowpoke_mapping.program import Program, Role, TaskKind
 from slowpoke_tracer.detect.routes import path_matrix
+from slowpoke_tracer.remembered import remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,7 @@ class GroupTraffic:
     n_visited: int
 
 
+@remembered
 def group_traffic(program: Program, dram_routes: bool = True) -> GroupTraffic:
     """Follow every dependency of the task graph and add its bytes to the links of its path.
 

@@ -57,6 +57,10 @@ class Diagnosis:
         method: Preset, and what served as the healthy baseline.
         clock_hz: Cycles in a second, for printing.
         notes: What a reader must know (what was not recorded, what was refitted).
+        p_value: Conformal: how probable so suspicious a run is when nothing is slow; NaN unless
+            the detector was calibrated.
+        alarm_cycles: When the alarm was raised, of a detector that watches the run; NaN of one
+            that looks at the end, or where there was no alarm.
     """
 
     ranked: tuple[Suspect, ...]
@@ -66,6 +70,8 @@ class Diagnosis:
     method: str = ""
     clock_hz: float = 1e9
     notes: tuple[str, ...] = ()
+    p_value: float = float("nan")
+    alarm_cycles: float = float("nan")
 
     @property
     def verdict(self) -> Verdict:

@@ -32,6 +32,8 @@ class FailRankSettings:
         max_iterations: Where to stop at the latest; not printed.
         link_updates: How often the link rule is applied: None for until convergence, as printed;
             the authors' code applies it once, after the nodes have converged.
+        restart_links: l <- alpha w + beta s(u) + gamma l0 in place of the printed rule, whose fixed
+            point has forgotten what link detection said.
     """
 
     damping: float = 0.6
@@ -41,6 +43,7 @@ class FailRankSettings:
     tolerance: float = 1e-9
     max_iterations: int = 1000
     link_updates: int | None = None
+    restart_links: bool = False
 
     def __post_init__(self) -> None:
         if not (0 <= self.damping < 1 and 0 <= self.gamma < 1):
@@ -91,19 +94,24 @@ def failrank(
     s, edge = node_start.astype(np.float64), edge_start.astype(np.float64)
     s_before_links = c.link_updates is not None
     iteration, converged = 0, False
+
+    def updated(edge: NDArray[np.float64]) -> NDArray[np.float64]:
+        kept = edge_start if c.restart_links else edge
+        return np.asarray(c.alpha * graph.weight + c.beta * s[graph.src] + c.gamma * kept)
+
     while iteration < c.max_iterations and not converged:
         iteration += 1
         flow = np.bincount(graph.dst, graph.weight * s[graph.src], minlength=graph.n_nodes)
         new = (1.0 - c.damping) * node_start + c.damping * flow
         change = float(np.max(np.abs(new - s), initial=0.0))
         if not s_before_links:
-            new_edge = c.alpha * graph.weight + c.beta * s[graph.src] + c.gamma * edge
+            new_edge = updated(edge)
             change = max(change, float(np.max(np.abs(new_edge - edge), initial=0.0)))
             edge = new_edge
         s = new
         converged = change <= c.tolerance
     for _ in range(c.link_updates or 0):
-        edge = c.alpha * graph.weight + c.beta * s[graph.src] + c.gamma * edge
+        edge = updated(edge)
     return FailRankResult(s, edge, iteration, converged)
 
 

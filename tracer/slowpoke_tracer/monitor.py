@@ -14,8 +14,10 @@ import numpy as np
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_tracer.detector import Context
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
+from slowpoke_tracer.recorder import record
 from slowpoke_tracer.robust import RobustConfig, RobustDetector
 from slowpoke_tracer.sketch import Sketch
+from slowpoke_tracer.trace import Trace
 
 
 @dataclass(eq=False)
@@ -55,6 +57,40 @@ class Monitor:
         for suspect in diagnosis.reported:
             if suspect.place not in known:
                 self.alarms.append((n_complete - 1, suspect))
+        return diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineDetector:
+    """The monitor as a detector: it sees the epochs one by one and stops at the first alarm.
+
+    What it reports is what is known then; `Diagnosis.alarm_cycles` is the end of that epoch, by
+    which a campaign measures detection latency. Cost: one scan an epoch.
+    """
+
+    config: RobustConfig = RobustConfig()
+    name: str = "online"
+
+    def detect(self, evidence: Sketch | Trace, context: Context) -> Diagnosis:
+        """The first diagnosis that reports something, or that of the whole run.
+
+        Args:
+            evidence: The run's sketch, or its trace (which is sketched first).
+            context: Program, twin or profile.
+
+        Raises:
+            SlowpokeError: As `RobustDetector.detect`; a sketch without any epoch.
+        """
+        sketch = record(evidence, context.program) if isinstance(evidence, Trace) else evidence
+        monitor = Monitor(context, self.config)
+        ends = sketch.epoch_end_cycles
+        diagnosis = None
+        for epoch in np.flatnonzero(np.isfinite(ends)).tolist():
+            diagnosis = monitor.update(sketch, epoch + 1)
+            if diagnosis.reported:
+                return replace(diagnosis, alarm_cycles=float(ends[epoch]))
+        if diagnosis is None:
+            raise SlowpokeError("nothing was recorded: a monitor needs at least one ended epoch")
         return diagnosis
 
 

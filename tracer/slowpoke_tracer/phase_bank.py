@@ -2,6 +2,8 @@
 
 A run is a row of phases (the layer groups of batch 0, of batch 1, ...) with barriers between them.
 A hypothesis therefore needs the phases that its fault covers, and no others; the rest is kept.
+Batches of one size do the same work and differ by noise alone, so a few of them may stand for all
+in a long run, whose hypotheses then cost no more than those of a short one.
 """
 
 from __future__ import annotations
@@ -73,6 +75,20 @@ class _Group(NamedTuple):
     port_of_event: NDArray[np.int64]
 
 
+def replayed_batches(program: Program, most: int) -> tuple[list[int], NDArray[np.int64]]:
+    """Which batches are replayed, and for each batch of the run the place of its stand-in there.
+
+    The first `most` full batches take turns; a last batch with fewer samples stands for itself.
+    """
+    units = np.array([program.units_in_batch(batch) for batch in range(program.n_batches)])
+    full = np.flatnonzero(units == units.max())
+    batches = [*full[:most].tolist(), *np.flatnonzero(units < units.max()).tolist()]
+    stand_in = np.empty(program.n_batches, dtype=np.int64)
+    stand_in[full] = np.arange(len(full)) % most
+    stand_in[units < units.max()] = np.arange(min(most, len(full)), len(batches))
+    return batches, stand_in
+
+
 @dataclass(eq=False)
 class PhaseBank:
     """Phases of one noisy run of the twin, healthy and under hypotheses.
@@ -81,15 +97,18 @@ class PhaseBank:
         program: What runs.
         patterns: Patterns of the observed run's sketch.
         n_epochs: Epochs of that sketch.
-        replays: Simulates single phases.
+        replays: Simulates single phases of some batches.
+        stand_in: (n_batches,) which of those batches stands for a batch; by default each its own.
     """
 
     program: Program
     patterns: Patterns
     n_epochs: int
     replays: PhaseReplays
+    stand_in: NDArray[np.int64] | None = None
     _groups: list[_Group] = field(default_factory=list)
     _healthy: list[Fold] = field(default_factory=list)
+    _healthy_cells: dict[int, tuple[NDArray[np.float64], ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         program = self.program
@@ -121,12 +140,12 @@ class PhaseBank:
     @property
     def n_phases(self) -> int:
         """Layer groups of all batches."""
-        return len(self._healthy)
+        return self.program.n_batches * self.program.n_groups
 
     @property
     def healthy_cycles(self) -> NDArray[np.float64]:
         """(n_phases,) how long each phase lasts without a fault."""
-        return np.array([fold.cycles for fold in self._healthy])
+        return np.array([self.healthy_fold(index).cycles for index in range(self.n_phases)])
 
     def run(
         self,
@@ -154,10 +173,11 @@ class PhaseBank:
     def _under(self, index: int, active: list[PhaseFault], known: dict[object, Fold]) -> Fold:
         """One phase under faults, whose edges may lie inside it."""
         inside = [(max(f.first - index, 0.0), min(f.last - index, 1.0)) for f in active]
-        key = (index, *((f.place, f.slowdown, *x) for f, x in zip(active, inside, strict=True)))
+        replayed = self._replayed_as(index)
+        key = (replayed, *((f.place, f.slowdown, *x) for f, x in zip(active, inside, strict=True)))
         if key in known:
             return known[key]
-        whole = self._healthy[index].cycles
+        whole = self._healthy[replayed].cycles
         real = []
         for fault, (opens, closes) in zip(active, inside, strict=True):
             start, end = opens * whole, np.inf
@@ -167,8 +187,15 @@ class PhaseBank:
                 rest = self._under(index, lasting, known).cycles - start
                 end = start + max(rest * (closes - opens) / (1 - opens), 1.0)
             real.append(Fault(fault.place, fault.slowdown, start, end))
-        known[key] = self._folded(index, self.replays.faulty(index, real))
+        known[key] = self._folded(replayed, self.replays.faulty(replayed, real))
         return known[key]
+
+    def _replayed_as(self, index: int) -> int:
+        """Which of the replayed phases stands for a phase of the run."""
+        if self.stand_in is None:
+            return index
+        batch, group = divmod(index, self.program.n_groups)
+        return int(self.stand_in[batch]) * self.program.n_groups + group
 
     def _folded(self, index: int, times: PhaseTimes) -> Fold:
         group = self._groups[index % self.program.n_groups]
@@ -188,7 +215,7 @@ class PhaseBank:
         for batch in np.flatnonzero(self.epoch_of_batch == epoch).tolist():
             for group in range(n_groups):
                 index = batch * n_groups + group
-                fold = folds.get(index, self._healthy[index])
+                fold = folds.get(index) or self.healthy_fold(index)
                 rows = self._groups[group].rows
                 count[rows] += fold.n_records
                 log_sum[rows] += fold.log_sum
@@ -198,6 +225,12 @@ class PhaseBank:
                 count > 0, log_max, np.nan
             )
 
+    def healthy_cells_of(self, epoch: int) -> tuple[NDArray[np.float64], ...]:
+        """As `cells_of`, without a fault; kept."""
+        if epoch not in self._healthy_cells:
+            self._healthy_cells[epoch] = self.cells_of(epoch, {})
+        return self._healthy_cells[epoch]
+
     @property
     def epoch_of_batch(self) -> NDArray[np.int64]:
         """(n_batches,) epoch of each batch (design.md section 5)."""
@@ -206,7 +239,7 @@ class PhaseBank:
 
     def healthy_fold(self, index: int) -> Fold:
         """A phase without a fault."""
-        return self._healthy[index]
+        return self._healthy[self._replayed_as(index)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +265,7 @@ class PhaseRun:
         n_groups, epochs = bank.program.n_groups, bank.epoch_of_batch
         for epoch in {int(epochs[index // n_groups]) for index in self.folds}:
             for into, now, before in zip(
-                (mean, largest), bank.cells_of(epoch, self.folds), bank.cells_of(epoch, {}),
+                (mean, largest), bank.cells_of(epoch, self.folds), bank.healthy_cells_of(epoch),
                 strict=True,
             ):  # fmt: skip
                 into[:, epoch] = np.nan_to_num(now - before, nan=0.0)

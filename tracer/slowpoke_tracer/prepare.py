@@ -32,13 +32,13 @@ from slowpoke_tracer.detect.candidates import CORE, NETWORK, Candidates
 from slowpoke_tracer.detect.scan import Scanner
 from slowpoke_tracer.detector import Context
 from slowpoke_tracer.patterns import Patterns
-from slowpoke_tracer.phase_bank import PhaseBank
+from slowpoke_tracer.phase_bank import PhaseBank, replayed_batches
 from slowpoke_tracer.sketch_config import SketchConfig
 
 if TYPE_CHECKING:
     from slowpoke_tracer.robust import RobustConfig
 
-CACHE_VERSION = 2
+CACHE_VERSION = 3
 EULER = 0.5772156649015329
 SEED = 20_260
 """Of the twin's replays; the user's seed is the observed run's, and must not meet it."""
@@ -56,6 +56,7 @@ class Prepared:
         thresholds: By (statistic, family), in nats.
         replayer: Makes the replays; None without a twin.
         seed: Of the replays.
+        n_batches: Batches that hypotheses are replayed on.
     """
 
     program: Program
@@ -65,6 +66,7 @@ class Prepared:
     thresholds: dict[tuple[str, int], float]
     replayer: Replayer | None
     seed: int
+    n_batches: int
     _banks: dict[int, PhaseBank] = field(default_factory=dict)
 
     @cached_property
@@ -79,20 +81,22 @@ class Prepared:
         return last
 
     def bank(self, run: int) -> PhaseBank:
-        """The phases of replay `run`; costs a replay when it is first asked for."""
+        """The phases of replay `run`; costs a replay of some batches when first asked for."""
         assert self.replayer is not None
         if run not in self._banks:
             twin, seed = self.replayer.twin, replay_seeds(self.seed, run + 1)[run]
+            batches, stand_in = replayed_batches(twin.program, self.n_batches)
             self._banks[run] = PhaseBank(
                 twin.program,
                 self.baseline.patterns,
                 self.replayer.n_epochs,
-                twin.phases(seed, self.baseline.scale),
+                twin.phases(seed, self.baseline.scale, batches),
+                stand_in,
             )
         return self._banks[run]
 
 
-_MEMORY: OrderedDict[str, Prepared] = OrderedDict()
+_MEMORY: OrderedDict[tuple[str, RobustConfig], Prepared] = OrderedDict()
 _MEMORY_SIZE = 8
 
 
@@ -115,13 +119,14 @@ def prepare(
         return _prepared(context, baseline, None, config)
     key = hashlib.sha256(
         repr(
-            (CACHE_VERSION, context.program.fingerprint, context.twin.fingerprint, sketch, config,
-             scale, SEED)
+            (CACHE_VERSION, context.program.fingerprint, context.twin.fingerprint, sketch,
+             config.n_replays, scale, SEED)
         ).encode()
     ).hexdigest()[:24]  # fmt: skip
-    if key in _MEMORY:
-        _MEMORY.move_to_end(key)
-        return _MEMORY[key]
+    name = (key, config)
+    if name in _MEMORY:
+        _MEMORY.move_to_end(name)
+        return _MEMORY[name]
     path = cache_folder() / f"baseline-{key}.npz"
     replayer = Replayer(context.twin, sketch.patterns(context.program), sketch.n_epochs)
     kept = _load(path, replayer.patterns, scale)
@@ -131,7 +136,7 @@ def prepare(
     if kept is None:
         _save(path, baseline)
     prepared = _prepared(context, baseline, replayer, config)
-    _MEMORY[key] = prepared
+    _MEMORY[name] = prepared
     while len(_MEMORY) > _MEMORY_SIZE:
         _MEMORY.popitem(last=False)
     return prepared
@@ -154,7 +159,10 @@ def _prepared(
         for name, scanner in scanners.items()
         for family in (CORE, NETWORK)
     }
-    return Prepared(context.program, baseline, candidates, scanners, thresholds, replayer, SEED)
+    return Prepared(
+        context.program, baseline, candidates, scanners, thresholds, replayer, SEED,
+        config.n_batches,
+    )  # fmt: skip
 
 
 def threshold(scanner: Scanner, family: int, floor: float, false_positive_rate: float) -> float:

@@ -21,17 +21,17 @@ from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.faults import Fault
 from slowpoke_mapping.places import Link, Place, Router
 from slowpoke_mapping.scale import Scale
-from slowpoke_tracer.baseline import Baseline
+from slowpoke_tracer.calibration import excess, healthy_excesses, p_value
 from slowpoke_tracer.cells import Cells, cells_of
 from slowpoke_tracer.detect.candidates import CORE, NETWORK
 from slowpoke_tracer.detect.scan import Window
 from slowpoke_tracer.detector import Context
 from slowpoke_tracer.diagnosis import Diagnosis
-from slowpoke_tracer.patterns import COMPUTE, TRANSFER
 from slowpoke_tracer.phase_bank import PhaseFault
 from slowpoke_tracer.posterior import Claim, margins, not_covered, physical, suspects
 from slowpoke_tracer.prepare import Prepared, prepare
 from slowpoke_tracer.recorder import record
+from slowpoke_tracer.residuals import medians, residuals_of
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.synthesis import Effect, Synthesis
@@ -43,6 +43,9 @@ TEMPLATE_ERROR = 0.25
 
 NEAR = 0.6
 """Hypotheses that explain more than this share of what the best one does are compared again."""
+
+BEGUN = 0.5
+"""Short faults that roughly explain more than this share are fitted to the end."""
 
 TURNED = 0.3
 """Links that explain more than this share are tried in their other directions."""
@@ -88,10 +91,13 @@ class RobustConfig:
         refit_above: The twin's speeds are refitted when the run's median residual exceeds this.
         n_hypotheses: Places whose fault is simulated before one is reported.
         n_segments: Parts of a run (layer groups in an epoch) on which rivals are compared.
+        n_batches: Batches on which hypotheses are simulated; they stand for the others.
         max_faults: Simultaneous faults that are looked for.
-        least_gain: Share of the first fault's gain in misfit that a further fault must bring:
-            below it, a victim of the first is more likely than a second fault.
+        least_gain: Share of the greatest network fault's gain in misfit that a further one must
+            bring: below it, a victim of the first is more likely than a second fault.
         confirm: Whether hypotheses are simulated (needs a twin).
+        calibrate: Healthy replays that a run's scores are compared with for a p-value, beside the
+            `n_replays` that the thresholds come from; 0 for none (needs a twin, kept on disk).
     """
 
     false_positive_rate: float = 0.002
@@ -102,19 +108,25 @@ class RobustConfig:
     refit_above: float = 0.03
     n_hypotheses: int = 4
     n_segments: int = 16
+    n_batches: int = 4
     max_faults: int = 4
-    least_gain: float = 0.02
+    least_gain: float = 0.05
     confirm: bool = True
+    calibrate: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.false_positive_rate < 1:
             raise SlowpokeError(
                 f"false_positive_rate {self.false_positive_rate:g}: a probability between 0 and 1"
             )
-        if self.n_replays < 4 or self.n_hypotheses < 1 or self.max_faults < 1:
+        counts = (self.n_hypotheses, self.n_segments, self.n_batches, self.max_faults)
+        if self.n_replays < 4 or min(counts) < 1:
             raise SlowpokeError(
-                f"{self}: at least 4 replays, one hypothesis and one fault are needed"
+                f"{self}: at least 4 replays, one hypothesis, one segment, one batch and one fault "
+                "are needed"
             )
+        if self.calibrate < 0:
+            raise SlowpokeError(f"calibrate {self.calibrate}: a number of replays, 0 for none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +165,10 @@ class RobustDetector:
         prepared = prepare(context, sketch.config, self.config)
         cells = cells_of(sketch, prepared.baseline.patterns)
         prepared, refitted = self._refit(prepared, cells, context, sketch.config)
-        return _Run(self.config, prepared, cells, sketch, context, refitted).diagnosis()
+        healthy = None
+        if self.config.calibrate and context.twin is not None:
+            healthy = healthy_excesses(prepared, context.twin, self.config.calibrate)
+        return _Run(self.config, prepared, cells, sketch, context, refitted, healthy).diagnosis()
 
     def _refit(
         self, prepared: Prepared, cells: Cells, context: Context, config: SketchConfig
@@ -179,26 +194,6 @@ class RobustDetector:
         return prepared, refitted
 
 
-def medians(baseline: Baseline, cells: Cells) -> tuple[float, float]:
-    """Median residual of transfer and of compute cells: how far the whole chip is off.
-
-    Of the epoch in which it is least: a chip that is off is so in every epoch, a fault that moves
-    the median (by congestion) seldom lasts for all of them.
-    """
-    residual = baseline.means.residual(cells.log_mean)
-    kind = baseline.patterns.table["kind"]
-    result = []
-    for code in (TRANSFER, COMPUTE):
-        own = residual[kind == code]
-        seen = np.isfinite(own).any(axis=0)
-        values = np.nanmedian(own[:, seen], axis=0)
-        n_places = len(set(baseline.patterns.table["recorder"][kind == code].tolist()))
-        # With one or two cores, a slow core cannot be told from a chip that is slow throughout.
-        known = len(values) > 0 and n_places > 2
-        result.append(float(values[np.argmin(np.abs(values))]) if known else 0.0)
-    return result[0], result[1]
-
-
 @dataclass(eq=False)
 class _Run:
     """One run under diagnosis."""
@@ -209,24 +204,33 @@ class _Run:
     sketch: Sketch
     context: Context
     refitted: bool
+    healthy_excesses: NDArray[np.float64] | None = None
     crowded: list[Place] = field(default_factory=list)
 
     def diagnosis(self) -> Diagnosis:
         """Accept faults one by one, each explained away before the next is looked for."""
-        residuals = self._residuals()
+        residuals = residuals_of(self.prepared.baseline, self.cells)
         synthesis = self._synthesis(residuals["mean"])
         nothing = np.zeros_like(self.cells.log_mean)
         scans = self._scan(residuals, Effect(nothing, nothing))
+        unlikely = math.nan
+        if self.healthy_excesses is not None:
+            unlikely = p_value(excess(scans, self.prepared), self.healthy_excesses)
         claims: list[Claim] = []
         accepted: list[PhaseFault] = []
         while len(claims) < self.config.max_faults:
             alarm = self._alarm(scans, {fault.place for fault in accepted})
+            if alarm is None:
+                break
+            # A core is seen directly; a network's fault has victims that look like lesser faults.
+            seen_directly = self.prepared.candidates.family[alarm.index] == CORE
+            alike = [c for c in claims if self.prepared.candidates.family[c.index] == NETWORK]
             share = self.config.least_gain
-            if alarm is None or (claims and alarm.window.score < share * claims[0].window.score):
+            least = share * max((c.window.score for c in alike), default=0.0)
+            if not seen_directly and alarm.window.score < least:
                 break
             fault, gain = self._confirm(alarm, scans, residuals, accepted, synthesis)
-            needed = max(share * claims[0].gain if claims else 0.0, alarm.threshold)
-            seen_directly = self.prepared.candidates.family[alarm.index] == CORE
+            needed = max(share * max((c.gain for c in alike), default=0.0), alarm.threshold)
             if fault.slowdown < self.config.least_slowdown or (gain < needed and not seen_directly):
                 break
             accepted.append(fault)
@@ -257,18 +261,8 @@ class _Run:
             method=f"robust against {self.prepared.baseline.source}",
             clock_hz=self.context.program.chip.clock_hz,
             notes=self._notes(),
+            p_value=unlikely,
         )
-
-    def _residuals(self) -> dict[str, NDArray[np.float64]]:
-        """Observed minus expected, the whole chip's offset removed."""
-        baseline = self.prepared.baseline
-        kind = baseline.patterns.table["kind"]
-        network, cores = medians(baseline, self.cells)
-        offset = np.where(kind == COMPUTE, cores, network)[:, None]
-        return {
-            "mean": baseline.means.residual(self.cells.log_mean) - offset,
-            "max": baseline.maxima.residual(self.cells.log_max) - offset,
-        }
 
     def _scan(
         self, residuals: dict[str, NDArray[np.float64]], effect: Effect
@@ -280,7 +274,10 @@ class _Run:
         return result
 
     def _alarm(self, scans: dict[str, list[Window]], accused: set[Place]) -> Alarm | None:
-        """The place furthest above its threshold; a core before any link (it is seen directly)."""
+        """The place furthest above its threshold; a core before any link (it is seen directly).
+
+        Where what an accepted fault leaves of itself stands out most, its family is not looked at.
+        """
         best: dict[int, Alarm] = {}
         candidates = self.prepared.candidates
         for statistic, windows in scans.items():
@@ -291,10 +288,11 @@ class _Run:
                 alarm = Alarm(top, windows[top], threshold, statistic)
                 if alarm.excess > 1 and (family not in best or alarm.excess > best[family].excess):
                     best[family] = alarm
-        chosen = best.get(CORE, best.get(NETWORK))
-        if chosen is None or touches(candidates.places[chosen.index], accused):
-            return None
-        return chosen
+        for family in (CORE, NETWORK):
+            alarm = best.get(family)
+            if alarm is not None and not touches(candidates.places[alarm.index], accused):
+                return alarm
+        return None
 
     def _confirm(
         self,
@@ -345,10 +343,16 @@ class _Run:
         fitted = []
         for index, fault in begun.items():
             if is_short:
-                fault, misfit = synthesis.fit_short(fault, accepted, steps[index], only)
+                fault, misfit = synthesis.begin_short(fault, accepted, steps[index], only)
             else:
                 fault, misfit = synthesis.fit_slowdown(fault, accepted, COARSE_FACTOR, 4, only)
             fitted.append((fault, before - misfit, index))
+        if is_short:
+            begun_best = max(gain for _, gain, _ in fitted)
+            for number, (fault, gain, index) in enumerate(fitted):
+                if gain >= BEGUN * begun_best:
+                    fault, misfit = synthesis.fit_short(fault, accepted, steps[index], only)
+                    fitted[number] = (fault, before - misfit, index)
         hopeful = TURNED * max(gain for _, gain, _ in fitted)
         near = [
             (*self._turned(fault, gain, before, accepted, synthesis, only), index)

@@ -27,6 +27,7 @@ from slowpoke_tracer.detector import Context, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
 from slowpoke_tracer.failrank import FailRankSettings, failrank, softmax_within
 from slowpoke_tracer.paper import sketch_bytes
+from slowpoke_tracer.remembered import remembered
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.suspects import covered_places, diagnosis_of
 from slowpoke_tracer.trace import Trace
@@ -214,6 +215,11 @@ def _windows_theta(seen: Observations, chip: ChipConfig) -> NDArray[np.float64]:
     return theta
 
 
+@remembered
+def _profile_theta(profile: Sketch, program: Program, n_windows: int) -> NDArray[np.float64]:
+    return _windows_theta(observe(profile, program, n_windows).transfers, program.chip)
+
+
 def _healthy_theta(
     evidence: Evidence, context: Context, observed: Observations
 ) -> tuple[NDArray[np.float64], str, Observations]:
@@ -228,17 +234,17 @@ def _healthy_theta(
                 f"the profile is of program {context.profile.meta.program_fingerprint}, not of "
                 f"{program.fingerprint} ({program.model}); record one of this program"
             )
-        seen, what = observe(context.profile, program, n_windows), "a healthy profile"
+        theta, what = _profile_theta(context.profile, program, n_windows), "a healthy profile"
         observed = observe(recorded_alike(evidence, context.profile, program), program, n_windows)
     elif context.twin is not None:
         replay: Evidence = Trace.concatenate(context.twin.replay(seed=context.seed))
         if isinstance(evidence, Sketch):
             replay = recorded_alike(replay, evidence, program)
         seen, what = observe(replay, program, n_windows), "a healthy replay of the twin"
+        theta = _windows_theta(seen.transfers, chip)
     else:
         nothing = np.full(len(chip.physical_links), nominal)
         return nothing, "the nominal bandwidth", observed.transfers
-    theta = _windows_theta(seen.transfers, chip)
     used = np.isfinite(theta).any(axis=0)
     healthy = np.full(theta.shape[1], nominal)
     healthy[used] = np.nanmedian(theta[:, used], axis=0)

@@ -191,10 +191,10 @@ class Synthesis:
         best = int(np.argmin(values))
         return float(BETWEEN[best]), values[best]
 
-    def fit_short(
+    def begin_short(
         self, fault: PhaseFault, accepted: Sequence[PhaseFault], step: float, only: Segments
     ) -> tuple[PhaseFault, float]:
-        """A fault that may be all edge: interval and slowdown together, and its misfit.
+        """A fault that may be all edge: interval and slowdown together, roughly, and its misfit.
 
         With wrong edges the true slowdown explains less than none at all.
         """
@@ -202,13 +202,23 @@ class Synthesis:
         is_diluted = step >= self.bank(0).program.n_groups
         for factor in (*SHORT_FACTORS, *((DILUTED,) if is_diluted else ())):
             trial = dataclasses.replace(fault, slowdown=_limited(fault.slowdown / factor))
-            trial = self.fit_interval(trial, accepted, step)
+            trial = self.fit_interval(trial, accepted, step, 1.0 if step >= 2 else 0.5)
             trials.append((trial, self.misfit((*accepted, trial), only)))
-        best, _ = min(trials, key=lambda pair: pair[1])
-        return self.fit_slowdown(best, accepted, 1.5, 2, only)
+        return min(trials, key=lambda pair: pair[1])
+
+    def fit_short(
+        self, fault: PhaseFault, accepted: Sequence[PhaseFault], step: float, only: Segments
+    ) -> tuple[PhaseFault, float]:
+        """What `begin_short` found, fitted to the end."""
+        fault = self.fit_interval(fault, accepted, min(step, 1.0))
+        return self.fit_slowdown(fault, accepted, 1.5, 2, only)
 
     def fit_interval(
-        self, fault: PhaseFault, accepted: Sequence[PhaseFault], step: float
+        self,
+        fault: PhaseFault,
+        accepted: Sequence[PhaseFault],
+        step: float,
+        finest: float = FINEST_STEP,
     ) -> PhaseFault:
         """The fault with the interval that explains most.
 
@@ -221,6 +231,7 @@ class Synthesis:
             fault: Where to start.
             accepted: Faults that are there besides it.
             step: Phases to which the scan quantises edges.
+            finest: Smallest move.
         """
         n_phases = self.bank(0).n_phases
         only = self.around(fault, step)
@@ -228,7 +239,7 @@ class Synthesis:
         for edge in ("first", "last"):
             least = BORDER_MOVE if getattr(fault, edge) in (0, n_phases) else LEAST_MOVE
             width = max(step / 2, 0.5)
-            while width >= FINEST_STEP:
+            while width >= finest:
                 for shift in (-width, width):
                     moved = self._moved(best, value, accepted, edge, shift, only, least)
                     if moved[0] is not best:

@@ -10,6 +10,7 @@ from slowpoke_mapping.program import Program
 from slowpoke_tracer.baselines.catalogue import BASELINES
 from slowpoke_tracer.detector import Context, Detector
 from slowpoke_tracer.diagnosis import Diagnosis
+from slowpoke_tracer.monitor import OnlineDetector
 from slowpoke_tracer.paper import SlowpokeDetector
 from slowpoke_tracer.robust import RobustDetector
 from slowpoke_tracer.sketch import Sketch
@@ -19,6 +20,7 @@ from slowpoke_tracer.twin import Twin
 
 DETECTORS: dict[str, Callable[[], Detector]] = {
     "robust": RobustDetector,
+    "online": OnlineDetector,
     "slowpoke": SlowpokeDetector,
     "sloth": SlothDetector,
     **BASELINES,

@@ -18,7 +18,7 @@ from slowpoke_tracer.trace import PhaseTimes, Trace
 
 
 class PhaseReplays(Protocol):
-    """The phases of one noisy run, batch by batch and group by group, replayed one at a time."""
+    """The phases of some batches, batch by batch and group by group, replayed one at a time."""
 
     def healthy(self) -> list[PhaseTimes]:
         """(n_batches * n_groups) phases without a fault; may be asked once."""
@@ -47,5 +47,7 @@ class Twin(Protocol):
         """(n_events, n_channels + n_dram_ports): mean share of each channel's, then each port's own
         service time in a record's latency (inject to eject), over one healthy run."""
 
-    def phases(self, seed: int = 0, scale: Scale = Scale()) -> PhaseReplays:
-        """The phases of one noisy run, to be replayed one at a time; cost of one run."""
+    def phases(
+        self, seed: int = 0, scale: Scale = Scale(), batches: Sequence[int] | None = None
+    ) -> PhaseReplays:
+        """The phases of some batches (of all), to be replayed one at a time; costs their run."""

@@ -104,3 +104,32 @@ def test_strata_of_impact_split_at_one_and_ten_per_cent() -> None:
         [1.01, 1.09],
         [1.1, 3.0],
     ]
+
+
+def test_a_run_without_an_alarm_is_later_than_any_other() -> None:
+    def run(alarm: float, found: bool = True) -> Outcome:
+        return Outcome(
+            truth=("core:1",),
+            reported=("core:1",) if found else (),
+            interval=(20.0, 90.0),
+            alarm_cycles=alarm,
+            makespan_cycles=100.0,
+        )
+
+    alarms = [run(30.0), run(50.0), run(math.nan, found=False)]
+    assert metrics(alarms, 0).latency == pytest.approx(0.3)
+    assert metrics([*alarms, run(10.0)], 0).latency == pytest.approx(0.3)  # before the onset
+    assert metrics([*alarms, *[run(math.nan, found=False)] * 2], 0).latency == math.inf
+    assert math.isnan(metrics([run(math.nan)], 0).latency)  # looks at the end only
+
+
+def test_the_probability_of_a_fault_is_judged_by_brier_and_calibration() -> None:
+    def run(healthy: float, slow: bool) -> Outcome:
+        return Outcome(("core:0",) if slow else (), (), healthy_probability=healthy)
+
+    sure = [run(0.0, slow=True), run(1.0, slow=False)]
+    assert metrics(sure, 0).brier == 0 == metrics(sure, 0).calibration_error
+    half = [run(0.25, slow=True), run(0.25, slow=False)]
+    assert metrics(half, 0).brier == pytest.approx((0.25**2 + 0.75**2) / 2)
+    assert metrics(half, 0).calibration_error == pytest.approx(0.25)
+    assert math.isnan(metrics([run(math.nan, slow=True)], 0).brier)

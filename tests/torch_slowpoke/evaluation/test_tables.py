@@ -18,7 +18,14 @@ from torch_slowpoke.evaluation.difference import difference
 from torch_slowpoke.evaluation.figure import save_campaign_figure
 from torch_slowpoke.evaluation.published import TABLE_2
 from torch_slowpoke.evaluation.results import Method, Results, outcome, read_results
-from torch_slowpoke.evaluation.tables import Table, paired_table, paper_layout, tables
+from torch_slowpoke.evaluation.tables import (
+    Table,
+    errors_table,
+    exposure_table,
+    paired_table,
+    paper_layout,
+    tables,
+)
 from torch_slowpoke.evaluation.workloads import Workload
 
 
@@ -208,3 +215,26 @@ def test_a_report_of_no_campaign_is_refused(
 def test_results_are_ordered_as_the_campaign_names_them(done: Path) -> None:
     assert [str(m) for m in read_results(done).methods] == [
         "threshold (sketch)", "threshold (trace)", "silent (sketch)", "silent (trace)"]  # fmt: skip
+
+
+def test_hits_are_told_apart_by_exposed_services_and_errors_are_listed() -> None:
+    rows = [
+        row("a", "mine", ["core:1"], ["core:1"], exposure=[49]),
+        row("b", "mine", ["core:1"], [], exposure=[49], rank=3.0),
+        row("c", "mine", ["core:1"], ["core:1"], exposure=[50]),
+        row("d", "mine", ["core:1"], ["core:2"], exposure=[500], ambiguous=["core:1"]),
+        row("e", "mine", [], [], exposure=[]),
+        row("f", "mine", [], ["link:0-1"], exposure=[]),
+    ]
+    results = Results({}, {Method("mine", "sketch"): rows}, ("darknet19 mesh:4x4",))
+    assert [r[1:] for r in exposure_table(results).rows] == [
+        ("10x", "< 50", "1/2"), ("10x", "50 to 499", "1/1"), ("10x", "500 on", "0/1"),
+    ]  # fmt: skip
+    errors = errors_table(results).rows
+    assert [(r[3], r[7], r[9], r[10], r[11]) for r in errors] == [
+        ("core:1", "49", "-", 3.0, "no"),
+        ("core:1", "500", "core:2", 1.0, "yes"),
+        ("-", "-", "link:0-1", 1.0, "no"),
+    ]
+    old = {k: v for k, v in rows[0].items() if k != "alarm_cycles"}  # of an earlier version
+    assert math.isnan(outcome(old).alarm_cycles)

@@ -19,6 +19,7 @@ from slowpoke_tracer.detect.observations import Observations, observe, record_pa
 from slowpoke_tracer.detect.routes import path_matrix
 from slowpoke_tracer.detector import Evidence
 from slowpoke_tracer.patterns import Patterns
+from slowpoke_tracer.remembered import remembered
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.trace import RAW_RECORD_BYTES
 
@@ -99,6 +100,22 @@ class Events:
         return message, self.physical_of[self.paths.indices]
 
     @cached_property
+    def series(self) -> tuple[tuple[Place, NDArray[np.int64]], ...]:
+        """Every covered core with its computations, and every physical link with its crossings,
+        each in order of time."""
+        _, link = self.crossings
+        result = []
+        for offset, column in ((0, self.core), (self.program.chip.n_cores, link)):
+            order = np.argsort(column, kind="stable")
+            cuts = np.flatnonzero(np.diff(column[order])) + 1
+            result += [
+                (self.places[offset + int(column[part[0]])], part)
+                for part in np.split(order, cuts)
+                if len(part)
+            ]
+        return tuple(result)
+
+    @cached_property
     def places(self) -> tuple[Place, ...]:
         """Every core, then every physical link: the columns of window metrics."""
         chip = self.program.chip
@@ -141,6 +158,7 @@ class Events:
         return np.where(end > start, end - start, np.nan)
 
 
+@remembered
 def events_of(evidence: Evidence, program: Program) -> Events:
     """The events of a run's evidence; a sort by time, then linear."""
     if isinstance(evidence, Sketch):

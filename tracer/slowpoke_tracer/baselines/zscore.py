@@ -7,9 +7,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import rank_filter
 
 from slowpoke_mapping.errors import SlowpokeError
-from slowpoke_mapping.places import Place
+from slowpoke_mapping.places import Core, Place
 from slowpoke_mapping.program import Program
 from slowpoke_tracer.baselines.events import Events, events_of
 from slowpoke_tracer.detector import Context, Evidence
@@ -67,9 +68,9 @@ class ZScoreDetector:
         z = running_z(values, self.min_history)
         if len(z) < self.of:
             return 0.0
-        views = np.lib.stride_tricks.sliding_window_view(z, self.of)
-        kth: NDArray[np.float64] = np.partition(views, self.of - self.exceed, axis=1)
-        return float(kth[:, self.of - self.exceed].max(initial=0.0))
+        kth = rank_filter(z, self.of - self.exceed, size=self.of)
+        whole = slice(self.of // 2, len(z) - (self.of - 1) // 2)  # windows inside the series
+        return float(kth[whole].max(initial=0.0))
 
     def storage_bytes(self, program: Program) -> float:
         """Bytes a core keeps: running moments of itself and of its four links."""
@@ -82,16 +83,11 @@ def component_series(
     """The metric of every covered core and physical link, in order of time."""
     core = events.compute.mean_cycles if metric == "raw" else events.core_ratio
     message = events.transfers.mean_cycles if metric == "raw" else events.message_ratio
-    which, link = events.crossings
-    result: dict[Place, NDArray[np.float64]] = {}
-    n_cores = events.program.chip.n_cores
-    for offset, column, values in ((0, events.core, core), (n_cores, link, message[which])):
-        order = np.argsort(column, kind="stable")
-        cuts = np.flatnonzero(np.diff(column[order])) + 1
-        for part in np.split(order, cuts):
-            if len(part):
-                result[events.places[offset + int(column[part[0]])]] = values[part]
-    return result
+    crossing = message[events.crossings[0]]
+    return {
+        place: (core if isinstance(place, Core) else crossing)[part]
+        for place, part in events.series
+    }
 
 
 def running_z(values: NDArray[np.float64], min_history: int) -> NDArray[np.float64]:

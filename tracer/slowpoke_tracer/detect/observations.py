@@ -11,7 +11,9 @@ from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.program import Program
 from slowpoke_tracer.patterns import COMPUTE, ORDER, TRANSFER, Patterns
 from slowpoke_tracer.recorder import record
+from slowpoke_tracer.remembered import remembered
 from slowpoke_tracer.sketch import Sketch
+from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.trace import Trace
 
 DEFAULT_WINDOWS = 8
@@ -90,6 +92,11 @@ def observe(
 
     Cost: a few passes over the cells or records.
     """
+    return _observed(evidence, program, n_windows)
+
+
+@remembered
+def _observed(evidence: Sketch | Trace, program: Program, n_windows: int | None) -> Observations:
     if isinstance(evidence, Sketch):
         return _of_sketch(evidence, program, n_windows)
     return _of_trace(evidence, program, n_windows or DEFAULT_WINDOWS)
@@ -103,7 +110,12 @@ def recorded_alike(evidence: Sketch | Trace, other: Sketch, program: Program) ->
     """
     if isinstance(evidence, Sketch):
         return evidence
-    return record(evidence, program, other.config)
+    return _recorded(evidence, program, other.config)
+
+
+@remembered
+def _recorded(trace: Trace, program: Program, config: SketchConfig) -> Sketch:
+    return record(trace, program, config)
 
 
 def _of_sketch(sketch: Sketch, program: Program, n_windows: int | None) -> Observations:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from slowpoke_mapping.chip import ChipConfig
+from slowpoke_mapping.topology import Topology
 
 
 def routers_of(ends: NDArray[np.integer], chip: ChipConfig) -> NDArray[np.int64]:
@@ -26,15 +29,27 @@ def path_matrix(
         dst: (n,) likewise.
         chip: With its topology.
 
-    Cost: one route for each different pair.
+    Cost: one route for each different pair that was not asked for before.
     """
     a, b = routers_of(src, chip), routers_of(dst, chip)
-    pairs, number = np.unique(a * chip.n_cores + b, return_inverse=True)
-    routes = [chip.network.route(int(p) // chip.n_cores, int(p) % chip.n_cores) for p in pairs]
+    network = chip.network
+    n, known = network.n_routers, _known_routes(network)
+    pairs, number = np.unique(a * n + b, return_inverse=True)
+    routes = []
+    for pair in pairs.tolist():
+        if pair not in known:
+            known[pair] = np.array(network.route(pair // n, pair % n), dtype=np.int64)
+        routes.append(known[pair])
     length = np.array([len(route) for route in routes], dtype=np.int64)
     indptr = np.concatenate([[0], np.cumsum(length)])
-    indices = np.array([link for route in routes for link in route], dtype=np.int64)
+    indices = np.concatenate([*routes, np.empty(0, np.int64)])
     unique = sp.csr_matrix(
         (np.ones(len(indices)), indices, indptr), shape=(len(pairs), chip.n_links)
     )
     return sp.csr_matrix(unique[number.ravel()])
+
+
+@lru_cache(maxsize=8)
+def _known_routes(network: Topology) -> dict[int, NDArray[np.int64]]:
+    """Routes by source * n_routers + destination, filled as they are asked for."""
+    return {}
