@@ -126,9 +126,7 @@ VARIANTS = (
     Variant("link estimator: MLEM", paper(link_method="mlem"), None),
     Variant("link estimator: GLR, profile", robust(), baseline="profile"),
     Variant("link estimator: GLR, twin (robust)", robust()),
-    Variant(
-        "FailRank: none", paper(failrank=FailRankSettings(damping=0.0, link_updates=0)), None
-    ),
+    Variant("FailRank: none", paper(failrank=FailRankSettings(damping=0.0, link_updates=0)), None),
     Variant("FailRank: links once", paper(failrank=FailRankSettings(link_updates=1)), None),
     Variant("FailRank: links restart", paper(failrank=FailRankSettings(restart_links=True)), None),
     Variant("sketch: hash, H = 1", robust(), hashed(1)),

@@ -7,6 +7,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,8 @@ from torch_slowpoke.evaluation.workloads import Workload
 FLUSH_SECONDS = 5.0
 """Rows wait at most so long for the disk: what a kill -9 costs."""
 FLUSH_TASKS = 64
+ORPHAN_SECONDS = 1.0
+"""How often a worker looks whether the campaign's process still lives."""
 MAX_POOLS = 5
 """Process pools that may break one after another without a single result."""
 
@@ -225,7 +228,9 @@ def _pooled(tasks: list[Task], workers: int, keeper: _Keeper) -> float:
 def _pool(workers: int) -> Iterator[cf.ProcessPoolExecutor]:
     """Fresh processes (spawned: threads of this one would not survive a fork)."""
     context = multiprocessing.get_context("spawn")
-    pool = cf.ProcessPoolExecutor(workers, context, initializer=_leave_interrupts_to_the_parent)
+    pool = cf.ProcessPoolExecutor(
+        workers, context, initializer=_begin_work, initargs=(os.getpid(),)
+    )
     try:
         yield pool
     except BaseException:
@@ -237,8 +242,16 @@ def _pool(workers: int) -> Iterator[cf.ProcessPoolExecutor]:
     pool.shutdown()
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _begin_work(parent: int) -> None:
+    """Leave interrupts to the parent, and do not outlive it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(ORPHAN_SECONDS)
+    os._exit(1)
 
 
 def _submitted(

@@ -128,7 +128,8 @@ def protocol_table(results: Results, n_draws: int = 200) -> Table:
         ("method", "evidence", "strict accuracy", "run FPR", "hit", "partly right", "wrong place",
          "miss", "top-1", "top-3", "top-5", "MRR", "AUROC", "pAUROC 5 %", "recall at 1 % FPR",
          "recall at 5 % FPR", "component FPR", "precision", "F1", "interval IoU",
-         "slowdown error", "alarm after, share of run", "Brier", "calibration error", "bytes a core", "seconds", "refused", "failed"),
+         "slowdown error", "alarm after, share of run", "Brier", "calibration error",
+         "bytes a core", "seconds", "refused", "failed"),
         tuple(rows),
         "Hit, partly right, wrong place and miss share the faulty runs. Intervals are 95 %: "
         "Wilson, and cluster bootstrap by fault for MRR and AUROC.",

@@ -13,16 +13,17 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def remembered(function: Function) -> Function:
     """Keep a function's answers for as long as its first argument lives, which it never changes.
 
-    The first argument is told apart by identity, the others by value; all are positional and
-    hashable. An answer must not hold the first argument, or neither is ever freed.
+    Arguments are hashable, and told apart as they compare: evidence and programs by identity. An
+    answer must not hold the first argument, or neither is ever freed.
     """
-    kept: WeakKeyDictionary[Any, dict[tuple[Any, ...], Any]] = WeakKeyDictionary()
+    kept: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 
     @wraps(function)
-    def remembering(first: Any, *others: Any) -> Any:
+    def remembering(first: Any, *others: Any, **named: Any) -> Any:
         known = kept.setdefault(first, {})
-        if others not in known:
-            known[others] = function(first, *others)
-        return known[others]
+        key = (others, *sorted(named.items()))
+        if key not in known:
+            known[key] = function(first, *others, **named)
+        return known[key]
 
     return cast(Function, remembering)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.topology import Topology
+from slowpoke_tracer.remembered import remembered
 
 
 def routers_of(ends: NDArray[np.integer], chip: ChipConfig) -> NDArray[np.int64]:
@@ -49,7 +48,7 @@ def path_matrix(
     return sp.csr_matrix(unique[number.ravel()])
 
 
-@lru_cache(maxsize=8)
+@remembered
 def _known_routes(network: Topology) -> dict[int, NDArray[np.int64]]:
     """Routes by source * n_routers + destination, filled as they are asked for."""
     return {}
