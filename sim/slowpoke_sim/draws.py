@@ -1,9 +1,10 @@
 """Random numbers that depend on who draws, never on when: hashed counters, shared by both engines.
 
 A draw is a hash (the finaliser of SplitMix64; Steele et al., OOPSLA 2014) of a key and a counter,
-turned into a standard normal by Wichura's AS 241 (Applied Statistics 37, 1988) and then into a
-factor by a table over the normal's range. Two engines that serve in another order still draw the
-same numbers, and a healthy and a faulty run share them.
+turned into a factor by interpolation between quantiles of equally probable cells. In the outermost
+cells, where quantiles bend, it is first turned into a standard normal by Wichura's AS 241 (Applied
+Statistics 37, 1988) and then into a factor by a table over the normal's range. Two engines that
+serve in another order still draw the same numbers, and a healthy and a faulty run share them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from slowpoke_sim.jit import hot
 Z_MAX = 8.25
 """Normals are cut here; the largest that 52 random bits can give is 8.21."""
 N_CELLS = 4096
+"""Of both tables: over the normal's range, and of equal probability (the hash's first 12 bits)."""
+N_TAIL = 32
+"""Cells of equal probability at either end whose draws go by the normal: 1.6 % of them. Inside,
+interpolation is off by at most 4e-5 standard deviations of a normal."""
 Z_PER_CELL = 2 * Z_MAX / N_CELLS
 CELLS_PER_Z = N_CELLS / (2 * Z_MAX)
 
@@ -26,6 +31,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
 _M2 = np.uint64(0x94D049BB133111EB)
 _S27, _S30, _S31, _S12 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(12)
+_S52, _LOW52 = np.uint64(52), np.uint64((1 << 52) - 1)
 _HOP = np.uint64(1 << 32)
 
 
@@ -115,7 +121,7 @@ def normal_of_bits(bits: np.uint64) -> float:
 
 @hot
 def factor_at(table: NDArray[np.float64], z: float) -> float:
-    """The factor at a standard normal z, by linear interpolation in a table of N_CELLS cells."""
+    """The factor at a standard normal z, by linear interpolation in a table's first N_CELLS cells."""
     x = (z + Z_MAX) * CELLS_PER_Z
     if x <= 0.0:
         return float(table[0])
@@ -127,10 +133,23 @@ def factor_at(table: NDArray[np.float64], z: float) -> float:
 
 @hot
 def draw(table: NDArray[np.float64], key: np.uint64, hop: int, packet: int) -> float:
-    """The factor of one service: a function of the instance's key, hop and packet."""
+    """The factor of one service: a function of the instance's key, hop and packet.
+
+    Args:
+        table: (2 * (N_CELLS + 1),) factors over the normal's range, then at equal steps of
+            probability; empty for 1.
+        key: `instance_key`.
+        hop: Number of the hop in its message.
+        packet: Number of the packet.
+    """
     if len(table) == 0:
         return 1.0
     bits = mix(key, np.uint64(hop) * _HOP + np.uint64(packet))
+    cell = np.int64(bits >> _S52)
+    if N_TAIL <= cell < N_CELLS - N_TAIL:
+        low = table[N_CELLS + 1 + cell]
+        share = float(np.int64(bits & _LOW52)) * 2.0**-52
+        return float(low + share * (table[N_CELLS + 2 + cell] - low))
     return factor_at(table, normal_of_bits(bits))
 
 
@@ -153,10 +172,9 @@ def drift_factor(
     if sigma == 0.0:
         return 1.0
     window = int(time_cycles / window_cycles)
-    own = mix(key, np.uint64(server))
     while windows[server] < window:
         k = windows[server] + 1
-        shock = normal_of_bits(mix(own, np.uint64(k)))
+        shock = normal_of_bits(mix(mix(key, np.uint64(server)), np.uint64(k)))
         if k == 0:
             levels[server] = shock
         else:

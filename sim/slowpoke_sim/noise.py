@@ -108,11 +108,11 @@ class Noise:
             )
 
     def core_table(self) -> NDArray[np.float64]:
-        """Factors of a COMPUTE over the normal's range; empty for Exact."""
+        """Factors of a COMPUTE, as `draws.draw` reads them; empty for Exact."""
         return _table(self.core, self.name)
 
     def link_table(self) -> NDArray[np.float64]:
-        """Factors of a packet over the normal's range; empty for Exact."""
+        """Factors of a packet, as `draws.draw` reads them; empty for Exact."""
         return _table(self.link, self.name)
 
     def __str__(self) -> str:
@@ -152,7 +152,8 @@ def _table(distribution: Distribution, name: str) -> NDArray[np.float64]:
         return np.empty(0)
     z = np.linspace(-Z_MAX, Z_MAX, N_CELLS + 1)
     # probabilities that round to 1 would make an unbounded quantile infinite
-    p = np.clip(special.ndtr(z), 2.0**-53, 1.0 - 2.0**-53)
+    p = np.concatenate([special.ndtr(z), np.linspace(0.0, 1.0, N_CELLS + 1)])
+    p = np.clip(p, 2.0**-53, 1.0 - 2.0**-53)
     factors = np.asarray(distribution.time_factors(p), dtype=np.float64)
     if factors.shape != p.shape or not np.all(np.isfinite(factors)) or np.any(factors <= 0):
         raise SlowpokeError(

@@ -30,7 +30,7 @@ class Arrays(NamedTuple):
         hop_offsets, n_roots, hops, hop_events: See Hops.
         server_speed: Bytes per cycle of a channel or port, MACs per cycle of a core (its own
             lasting speed included).
-        core_table, link_table: Factors of noise (`draws.factor_at`), empty for none.
+        core_table, link_table: Factors of noise (`draws.draw`), empty for none.
     """
 
     kind: NDArray[np.uint8]
