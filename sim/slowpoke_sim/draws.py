@@ -121,7 +121,7 @@ def normal_of_bits(bits: np.uint64) -> float:
 
 @hot
 def factor_at(table: NDArray[np.float64], z: float) -> float:
-    """The factor at a standard normal z, by linear interpolation in a table's first N_CELLS cells."""
+    """The factor at a standard normal z, by interpolation in a table's first N_CELLS cells."""
     x = (z + Z_MAX) * CELLS_PER_Z
     if x <= 0.0:
         return float(table[0])

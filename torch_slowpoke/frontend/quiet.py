@@ -43,13 +43,20 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Cyclic garbage waits until the end; a collector that was off stays off."""
+    """Cyclic garbage waits for the next full collection; a collector that was off stays off.
+
+    What was made meanwhile becomes old: else all of it would be gone through at once, as young,
+    as soon as the collector is back.
+    """
     collecting = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collecting:
+            if gc.get_freeze_count() == 0:  # what somebody else has frozen stays so
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
