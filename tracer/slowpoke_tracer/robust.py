@@ -78,7 +78,8 @@ COARSE_FACTOR, LINK_FACTOR, CORE_FACTOR = 2.0, 1.4, 1.25
 """Slowdowns are fitted in steps of these: the scan overstates links, busy time shows cores."""
 
 ROUTER_NATS, ROUTER_SHARE = 3.0, 0.01
-"""A router explains everything that one of its links does: it must explain so much more."""
+"""A router explains everything that one of its links does: it must explain so much more; and two
+links that are to stand in its place, with their greater freedom, so much more than it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +380,38 @@ class _Run:
             seen = SCAN_SHARE * windows[self.prepared.candidates.places.index(fault.place)].score
             final.append((fault, preferred(fault.place, before - misfit) + seen))
         fault, _ = max(final, key=lambda pair: pair[1])
+        if isinstance(fault.place, Router):
+            fault = self._link_of_two(fault, fault.place.id, windows, accepted, synthesis, only)
         return fault, synthesis.misfit(accepted) - synthesis.misfit((*accepted, fault))
+
+    def _link_of_two(
+        self,
+        fault: PhaseFault,
+        router: int,
+        windows: list[Window],
+        accepted: list[PhaseFault],
+        synthesis: Synthesis,
+        only: NDArray[np.bool_],
+    ) -> PhaseFault:
+        """A router's fault, or that of one of two links if both together explain more.
+
+        The other of the two is left for the next search.
+        """
+        links = {
+            place: windows[index].score
+            for index, place in enumerate(self.prepared.candidates.places)
+            if isinstance(place, Link) and place.both and router in (place.src, place.dst)
+        }
+        two = sorted(links, key=lambda link: -links[link])[:2]
+        pair = [replace(fault, place=link) for link in two]
+        if len(pair) < 2:
+            return fault
+        before, alone, together = (
+            synthesis.misfit((*accepted, *faults), only) for faults in ([], [fault], pair)
+        )
+        return (
+            pair[0] if alone - together > ROUTER_NATS + ROUTER_SHARE * (before - alone) else fault
+        )
 
     def _telling(self, rivals: list[int], windows: list[Window]) -> NDArray[np.bool_]:
         """(n_epochs, n_groups) the segments of the rivals' windows that tell them apart best."""
