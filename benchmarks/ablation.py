@@ -21,7 +21,8 @@ from slowpoke_tracer.diagnosis import Diagnosis
 from slowpoke_tracer.failrank import FailRankSettings
 from slowpoke_tracer.paper import SlowpokeDetector, SlowpokeSettings
 from slowpoke_tracer.recorder import record
-from slowpoke_tracer.robust import RobustConfig, RobustDetector
+from slowpoke_tracer.robust import RobustDetector
+from slowpoke_tracer.robust_config import RobustConfig
 from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.trace import Trace
 from torch_slowpoke.evaluation.campaign import Campaign, run_campaign

@@ -25,8 +25,8 @@ from slowpoke_tracer.detector import Context
 from slowpoke_tracer.diagnosis import Diagnosis
 from slowpoke_tracer.prepare import prepare
 from slowpoke_tracer.recorder import record
-from slowpoke_tracer.robust import RobustConfig
 from slowpoke_tracer.robust import RobustDetector as Robust
+from slowpoke_tracer.robust_config import RobustConfig
 from slowpoke_tracer.sketch_config import SketchConfig
 
 N_RUNS = 39

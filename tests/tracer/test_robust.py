@@ -25,7 +25,8 @@ from slowpoke_tracer.detector import Context
 from slowpoke_tracer.diagnosis import Diagnosis, Verdict
 from slowpoke_tracer.posterior import physical
 from slowpoke_tracer.recorder import record
-from slowpoke_tracer.robust import RobustConfig, RobustDetector
+from slowpoke_tracer.robust import RobustDetector
+from slowpoke_tracer.robust_config import RobustConfig
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.tracer import diagnose

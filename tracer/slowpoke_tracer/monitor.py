@@ -15,7 +15,8 @@ from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_tracer.detector import Context
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
 from slowpoke_tracer.recorder import record
-from slowpoke_tracer.robust import RobustConfig, RobustDetector
+from slowpoke_tracer.robust import RobustDetector
+from slowpoke_tracer.robust_config import RobustConfig
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.trace import Trace
 
@@ -31,7 +32,7 @@ class Monitor:
     """
 
     context: Context
-    config: RobustConfig = RobustConfig()
+    config: RobustConfig = field(default_factory=RobustConfig)
     alarms: list[tuple[int, Suspect]] = field(default_factory=list)
     _next_epoch: int = 0
 
@@ -68,7 +69,7 @@ class OnlineDetector:
     which a campaign measures detection latency. Cost: one scan an epoch.
     """
 
-    config: RobustConfig = RobustConfig()
+    config: RobustConfig = field(default_factory=RobustConfig)
     name: str = "online"
 
     def detect(self, evidence: Sketch | Trace, context: Context) -> Diagnosis:

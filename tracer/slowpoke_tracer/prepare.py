@@ -36,7 +36,7 @@ from slowpoke_tracer.phase_bank import PhaseBank, replayed_batches
 from slowpoke_tracer.sketch_config import SketchConfig
 
 if TYPE_CHECKING:
-    from slowpoke_tracer.robust import RobustConfig
+    from slowpoke_tracer.robust_config import RobustConfig
 
 CACHE_VERSION = 3
 EULER = 0.5772156649015329

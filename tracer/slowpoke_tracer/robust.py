@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slowpoke_mapping.errors import SlowpokeError
-from slowpoke_mapping.faults import Fault
 from slowpoke_mapping.places import Link, Place, Router
 from slowpoke_mapping.scale import Scale
 from slowpoke_tracer.calibration import excess, healthy_excesses, p_value
@@ -27,11 +26,15 @@ from slowpoke_tracer.detect.candidates import CORE, NETWORK
 from slowpoke_tracer.detect.scan import Window
 from slowpoke_tracer.detector import Context
 from slowpoke_tracer.diagnosis import Diagnosis
+from slowpoke_tracer.foreign import without_foreign
 from slowpoke_tracer.phase_bank import PhaseFault
 from slowpoke_tracer.posterior import Claim, margins, not_covered, physical, suspects
 from slowpoke_tracer.prepare import Prepared, prepare
 from slowpoke_tracer.recorder import record
 from slowpoke_tracer.residuals import medians, residuals_of
+from slowpoke_tracer.rivals import Rivals
+from slowpoke_tracer.robust_config import RobustConfig
+from slowpoke_tracer.run_clock import RunClock
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.synthesis import Effect, Synthesis
@@ -40,99 +43,8 @@ from slowpoke_tracer.trace import Trace
 TEMPLATE_ERROR = 0.25
 """Relative error granted to an effect that was subtracted (feasibility campaign, section 6)."""
 
-
-NEAR = 0.6
-"""Hypotheses that explain more than this share of what the best one does are compared again."""
-
-BEGUN = 0.5
-"""Short faults that roughly explain more than this share are fitted to the end."""
-
-TURNED = 0.3
-"""Links that explain more than this share are tried in their other directions."""
-
-RIVAL = 0.2
-"""Places below this share of the best score are no rivals."""
-
-SHORT, MOST_SHORT = 3.0, 12.0
-"""Windows of at most so many steps, and phases, have no middle: slowdown and edges are fitted
-together."""
-
-LEAST_SHARE, LEAST_CELLS = 0.03, 40
-"""A message crosses a place that has so large a share in it; fewer cells cannot look strange."""
-
-HEALTHY_NATS, STRANGE_NATS, STRANGE_SHARE = 0.55, 1.2, 0.2
-"""Misfit of a healthy cell; what a real fault leaves at most in a cell that crosses it, and as a
-share of the further misfit (measured on development seeds: of 335 faults 4 leave more of both, of
-57 alarms from foreign traffic 41)."""
-
-FOREIGN_SLOWDOWN = 2.0
-"""Traffic of up to half a link makes it look no slower than this."""
-
-TURN = 3.0
-"""Nats by which a link's other directions must explain a run better."""
-
-SCAN_SHARE = 0.05
-"""Weight of a place's own score beside what its synthesis explains, which one cell cannot lift."""
-
-COARSE_FACTOR, LINK_FACTOR, CORE_FACTOR = 2.0, 1.4, 1.25
-"""Slowdowns are fitted in steps of these: the scan overstates links, busy time shows cores."""
-
-ROUTER_NATS, ROUTER_SHARE = 3.0, 0.01
-"""A router explains everything that one of its links does: it must explain so much more; and two
-links that are to stand in its place, with their greater freedom, so much more than it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RobustConfig:
-    """Parameters of the robust detector.
-
-    Attributes:
-        false_positive_rate: Of a run, for which the thresholds are set.
-        n_replays: Healthy replays of the twin.
-        least_score: Floor of the thresholds, in nats: 24 replays show too little of the tail
-            (measured: of 350 healthy runs none had a mean above 23.0).
-        least_max_score: Floor for the longest latencies of links: one burst in a queue makes a
-            long tail (measured: 3 of 150 healthy runs of DarkNet-19 above 30, the largest 61.7).
-        least_slowdown: A place is reported only from this estimate on.
-        refit_above: The twin's speeds are refitted when the run's median residual exceeds this.
-        n_hypotheses: Places whose fault is simulated before one is reported.
-        n_segments: Parts of a run (layer groups in an epoch) on which rivals are compared.
-        n_batches: Batches on which hypotheses are simulated; they stand for the others.
-        max_faults: Simultaneous faults that are looked for.
-        least_gain: Share of the greatest network fault's gain in misfit that a further one must
-            bring: below it, a victim of the first is more likely than a second fault.
-        confirm: Whether hypotheses are simulated (needs a twin).
-        calibrate: Healthy replays that a run's scores are compared with for a p-value, beside the
-            `n_replays` that the thresholds come from; 0 for none (needs a twin, kept on disk).
-    """
-
-    false_positive_rate: float = 0.002
-    n_replays: int = 24
-    least_score: float = 24.0
-    least_max_score: float = 70.0
-    least_slowdown: float = 1.1
-    refit_above: float = 0.03
-    n_hypotheses: int = 4
-    n_segments: int = 16
-    n_batches: int = 4
-    max_faults: int = 4
-    least_gain: float = 0.05
-    confirm: bool = True
-    calibrate: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.false_positive_rate < 1:
-            raise SlowpokeError(
-                f"false_positive_rate {self.false_positive_rate:g}: a probability between 0 and 1"
-            )
-        counts = (self.n_hypotheses, self.n_segments, self.n_batches, self.max_faults)
-        if self.n_replays < 4 or min(counts) < 1:
-            raise SlowpokeError(
-                f"{self}: at least 4 replays, one hypothesis, one segment, one batch and one fault "
-                "are needed"
-            )
-        if self.calibrate < 0:
-            raise SlowpokeError(f"calibrate {self.calibrate}: a number of replays, 0 for none")
+CORE_FACTOR = 1.25
+"""Slowdowns of cores are fitted in steps of this: busy time shows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +66,7 @@ class Alarm:
 class RobustDetector:
     """Finds slow cores, links, routers and DRAM ports from a sketch and a healthy baseline."""
 
-    config: RobustConfig = RobustConfig()
+    config: RobustConfig = field(default_factory=RobustConfig)
     name: str = "robust"
 
     def detect(self, evidence: Sketch | Trace, context: Context) -> Diagnosis:
@@ -213,6 +125,11 @@ class _Run:
     healthy_excesses: NDArray[np.float64] | None = None
     crowded: list[Place] = field(default_factory=list)
 
+    @cached_property
+    def clock(self) -> RunClock:
+        """The clock of the run."""
+        return RunClock(self.context.program, self.prepared, self.sketch)
+
     def diagnosis(self) -> Diagnosis:
         """Accept faults one by one, each explained away before the next is looked for."""
         residuals = residuals_of(self.prepared.baseline, self.cells)
@@ -243,7 +160,7 @@ class _Run:
             index = self._index_of(fault, alarm)
             claims.append(
                 Claim(
-                    self._dated(fault, alarm, synthesis, accepted),
+                    self.clock.dated(fault, alarm.window, synthesis, accepted),
                     index,
                     alarm.window,
                     alarm.threshold,
@@ -255,10 +172,13 @@ class _Run:
             scans = self._scan(residuals, synthesis.effect(accepted))
             if self._alarm(scans, {fault.place for fault in accepted}) is not None:
                 scans = self._scan(residuals, synthesis.steady_effect(accepted))
-        claims = self._without_foreign(claims, accepted, synthesis, residuals["mean"])
+        if synthesis is not None:
+            candidates = self.prepared.candidates
+            claims, self.crowded = without_foreign(claims, accepted, candidates, synthesis)
         left = margins(scans, self.prepared)
-        times = {window: self._shown_times(window) for _, window in left.values()}
-        ranked, reported, healthy = suspects(left, claims, self.prepared, times, self._horizon)
+        times = {window: self.clock.shown_times(window) for _, window in left.values()}
+        horizon = self.clock.horizon_cycles
+        ranked, reported, healthy = suspects(left, claims, self.prepared, times, horizon)
         return Diagnosis(
             ranked=tuple(ranked),
             reported=tuple(reported),
@@ -314,217 +234,19 @@ class _Run:
             The fault, and the nats of misfit that it explains (its score if nothing is replayed).
         """
         is_core = self.prepared.candidates.family[alarm.index] == CORE
-        fault = self._fault(alarm.index, alarm.window)
+        fault = self.clock.fault(alarm.index, alarm.window)
         if is_core:
             fault = replace(fault, slowdown=self._core_slowdown(alarm, residuals))
         if synthesis is None:
             return fault, alarm.window.score
+        rivals = Rivals(self.config, self.prepared, self.clock, synthesis)
         if not is_core:
-            return self._best_rival(scans[alarm.statistic], accepted, synthesis)
-        fault = synthesis.fit_interval(fault, accepted, self._step(alarm.index, alarm.window))
+            return rivals.best(scans[alarm.statistic], accepted)
+        fault = synthesis.fit_interval(fault, accepted, self.clock.step(alarm.index, alarm.window))
         if alarm.statistic != "mean":  # whole cells of busy time say it better than any replay
-            only = self._telling([alarm.index], scans[alarm.statistic])
+            only = rivals.telling([alarm.index], scans[alarm.statistic])
             fault, _ = synthesis.fit_slowdown(fault, accepted, CORE_FACTOR, 2, only)
         return fault, synthesis.misfit(accepted) - synthesis.misfit((*accepted, fault))
-
-    def _best_rival(
-        self, windows: list[Window], accepted: list[PhaseFault], synthesis: Synthesis
-    ) -> tuple[PhaseFault, float]:
-        """Of several hypotheses the one that explains most, and the nats that it explains.
-
-        Each place competes with its best direction. The interval is fitted for the first of them;
-        those that come near are then compared with the same interval, because a better edge can
-        hide a worse place.
-        """
-        rivals = self._rivals(windows)
-        steps = {index: self._step(index, windows[index]) for index in rivals}
-        begun = {index: self._fault(index, windows[index]) for index in rivals}
-        first = begun[rivals[0]]
-        most = SHORT * steps[rivals[0]]
-        if self.context.program.n_batches <= self.sketch.n_epochs:  # no batch hides in its epoch
-            most = min(most, MOST_SHORT)
-        is_short = first.last - first.first <= most
-        if is_short:
-            only = np.logical_or.reduce([synthesis.around(begun[i], steps[i]) for i in rivals])
-        else:
-            only = self._telling(rivals, windows)
-        before = synthesis.misfit(accepted, only)
-        fitted = []
-        for index, fault in begun.items():
-            if is_short:
-                fault, misfit = synthesis.begin_short(fault, accepted, steps[index], only)
-            else:
-                fault, misfit = synthesis.fit_slowdown(fault, accepted, COARSE_FACTOR, 4, only)
-            fitted.append((fault, before - misfit, index))
-        if is_short:
-            begun_best = max(gain for _, gain, _ in fitted)
-            for number, (fault, gain, index) in enumerate(fitted):
-                if gain >= BEGUN * begun_best:
-                    fault, misfit = synthesis.fit_short(fault, accepted, steps[index], only)
-                    fitted[number] = (fault, before - misfit, index)
-        hopeful = TURNED * max(gain for _, gain, _ in fitted)
-        near = [
-            (*self._turned(fault, gain, before, accepted, synthesis, only), index)
-            for fault, gain, index in fitted
-            if gain >= hopeful
-        ] or fitted
-        near.sort(key=lambda item: -item[1])
-        first, best, index = near[0]
-        first = synthesis.fit_interval(first, accepted, steps[index])
-        final: list[tuple[PhaseFault, float]] = []
-        for fault, gain, _ in near:
-            if final and gain < NEAR * best:
-                break
-            fault = replace(fault, first=first.first, last=first.last)
-            fault, misfit = synthesis.fit_slowdown(fault, accepted, LINK_FACTOR, 3, only)
-            seen = SCAN_SHARE * windows[self.prepared.candidates.places.index(fault.place)].score
-            final.append((fault, preferred(fault.place, before - misfit) + seen))
-        fault, _ = max(final, key=lambda pair: pair[1])
-        if isinstance(fault.place, Router):
-            fault = self._link_of_two(fault, fault.place.id, windows, accepted, synthesis, only)
-        return fault, synthesis.misfit(accepted) - synthesis.misfit((*accepted, fault))
-
-    def _link_of_two(
-        self,
-        fault: PhaseFault,
-        router: int,
-        windows: list[Window],
-        accepted: list[PhaseFault],
-        synthesis: Synthesis,
-        only: NDArray[np.bool_],
-    ) -> PhaseFault:
-        """A router's fault, or that of one of two links if both together explain more.
-
-        The other of the two is left for the next search.
-        """
-        links = {
-            place: windows[index].score
-            for index, place in enumerate(self.prepared.candidates.places)
-            if isinstance(place, Link) and place.both and router in (place.src, place.dst)
-        }
-        two = sorted(links, key=lambda link: -links[link])[:2]
-        pair = [replace(fault, place=link) for link in two]
-        if len(pair) < 2:
-            return fault
-        before, alone, together = (
-            synthesis.misfit((*accepted, *faults), only) for faults in ([], [fault], pair)
-        )
-        return (
-            pair[0] if alone - together > ROUTER_NATS + ROUTER_SHARE * (before - alone) else fault
-        )
-
-    def _telling(self, rivals: list[int], windows: list[Window]) -> NDArray[np.bool_]:
-        """(n_epochs, n_groups) the segments of the rivals' windows that tell them apart best."""
-        candidates, baseline = self.prepared.candidates, self.prepared.baseline
-        n_groups, n_epochs = self.context.program.n_groups, self.sketch.n_epochs
-        bank = self.prepared.bank(0)
-        worth = np.zeros_like(self.cells.log_mean)
-        for index in rivals:
-            window, share = windows[index], candidates.share[:, index]
-            effect = np.log1p((window.slowdown - 1) * share.data)
-            segment = np.arange(n_epochs) * n_groups
-            segment = segment + baseline.patterns.table["group"][share.indices, None]
-            inside = (segment >= window.first) & (segment <= window.last)
-            inside &= np.isfinite(self.cells.log_mean[share.indices])
-            own = (effect**2)[:, None] / baseline.means.variance[share.indices]
-            own = np.where(inside, own, 0.0)
-            worth[share.indices] += own / max(float(own.sum()), 1e-12)  # each rival is heard
-        result = np.zeros((n_epochs, n_groups), dtype=bool)
-        dear = np.maximum(bank.spans.sum(axis=1), 1)[:, None]  # groups that a cell needs replayed
-        for cell in np.argsort(-worth / dear, axis=None, kind="stable").tolist():
-            pattern, epoch = divmod(cell, n_epochs)
-            if worth[pattern, epoch] <= 0 or result.sum() >= self.config.n_segments:
-                break
-            result[epoch] |= bank.spans[pattern]
-        return result
-
-    def _turned(
-        self,
-        fault: PhaseFault,
-        gain: float,
-        before: float,
-        accepted: list[PhaseFault],
-        synthesis: Synthesis,
-        only: NDArray[np.bool_],
-    ) -> tuple[PhaseFault, float]:
-        """A link's fault in the direction that explains most, and how much it explains."""
-        best = fault
-        for place in directions(fault.place):
-            turned = replace(fault, place=place)
-            value = before - synthesis.misfit((*accepted, turned), only)
-            if value > gain + TURN:
-                best, gain = turned, value
-        return best, gain
-
-    def _rivals(self, windows: list[Window]) -> list[int]:
-        """Candidates of the network that may be the cause: of each place the best, best first."""
-        candidates = self.prepared.candidates
-        order = np.argsort([-window.score for window in windows], kind="stable")
-        rivals: dict[Place, int] = {}
-        for i in order.tolist():
-            if candidates.family[i] == NETWORK:
-                rivals.setdefault(physical(candidates.places[i]), i)
-            if len(rivals) == self.config.n_hypotheses:
-                break
-        best = windows[next(iter(rivals.values()))].score
-        return [i for i in rivals.values() if windows[i].score > RIVAL * best]
-
-    def _without_foreign(
-        self,
-        claims: list[Claim],
-        accepted: list[PhaseFault],
-        synthesis: Synthesis | None,
-        residual: NDArray[np.float64],
-    ) -> list[Claim]:
-        """The claims whose simulated fault looks like what was observed on its own messages.
-
-        Traffic that the program does not know delays messages over a link, but not as a slow link
-        would: short and long ones, first and last ones alike. It crosses several links: once it is
-        there, whatever is found behind it, and links that look but mildly slow, are more of it.
-        """
-        if synthesis is None:
-            return claims
-        kept = []
-        for number, claim in enumerate(claims):
-            others = accepted[:number] + accepted[number + 1 :]
-            carries = isinstance(claim.fault.place, Link | Router)
-            if carries and (
-                self.crowded or self._strange(claim.index, accepted, others, synthesis, residual)
-            ):
-                self.crowded.append(claim.fault.place)
-            else:
-                kept.append(claim)
-        if not self.crowded:
-            return kept
-        mild = [
-            claim
-            for claim in kept
-            if isinstance(claim.fault.place, Link | Router)
-            and claim.fault.slowdown < FOREIGN_SLOWDOWN
-        ]
-        self.crowded += [claim.fault.place for claim in mild]
-        return [claim for claim in kept if claim not in mild]
-
-    def _strange(
-        self,
-        index: int,
-        accepted: list[PhaseFault],
-        others: list[PhaseFault],
-        synthesis: Synthesis,
-        residual: NDArray[np.float64],
-    ) -> bool:
-        """Whether a fault leaves too much unexplained of what crosses its place."""
-        share = self.prepared.candidates.share[:, index]
-        crossing = np.zeros((len(residual), 1), dtype=bool)
-        crossing[share.indices[share.data > LEAST_SHARE]] = True
-        with_it, without = synthesis.effect(accepted).mean, synthesis.effect(others).mean
-        cells = crossing & np.isfinite(residual) & (with_it != without)
-        if cells.sum() < LEAST_CELLS:
-            return False
-        after = float(synthesis.nats(with_it)[cells].mean())
-        before = max(float(synthesis.nats(without)[cells].mean()), HEALTHY_NATS)
-        share = STRANGE_SHARE * (before - HEALTHY_NATS)
-        return after > STRANGE_NATS and after - HEALTHY_NATS > share
 
     def _index_of(self, fault: PhaseFault, alarm: Alarm) -> int:
         """The candidate of a fault."""
@@ -550,94 +272,6 @@ class _Run:
             return None
         return Synthesis(self.prepared.bank, self.prepared.baseline, residual)
 
-    @property
-    def _horizon(self) -> float:
-        return float(np.nanmax(self.sketch.epoch_end_cycles))
-
-    def _batches(self, epoch: int) -> tuple[int, int]:
-        """First batch of an epoch, and the first after it."""
-        n_batches, n_epochs = self.context.program.n_batches, self.sketch.n_epochs
-        return -(-epoch * n_batches // n_epochs), -(-(epoch + 1) * n_batches // n_epochs)
-
-    def _step(self, index: int, window: Window) -> float:
-        """Phases by which an edge of a window may be off."""
-        n_groups = self.context.program.n_groups
-        first, after = self._batches(window.first // n_groups)
-        if after - first > 1:
-            return float((after - first) * n_groups)
-        ends = [segment % n_groups for segment in (window.first, window.last)]
-        return float(max(self._last_group(index, group) - group + 1 for group in ends))
-
-    def _last_group(self, index: int, group: int) -> int:
-        """The last layer group of what a candidate's patterns that begin in a group show."""
-        patterns = self.prepared.baseline.patterns
-        rows = self.prepared.candidates.share[:, index].indices
-        rows = rows[patterns.table["group"][rows] == group]
-        last = self.prepared.last_group[rows]
-        return int(last.max(initial=group))
-
-    def _fault(self, index: int, window: Window) -> PhaseFault:
-        """A window on the clock of phases: of epochs with one batch exact, else whole epochs."""
-        n_groups = self.context.program.n_groups
-        (opens, g), (closes, h) = divmod(window.first, n_groups), divmod(window.last, n_groups)
-        first, after = self._batches(opens)
-        begin = first * n_groups + (g if after - first == 1 else 0)
-        first, after = self._batches(closes)
-        last = self._last_group(index, h) if after - first == 1 else n_groups - 1
-        place = self.prepared.candidates.places[index]
-        return PhaseFault(
-            place, max(window.slowdown, 1.0), float(begin), float((after - 1) * n_groups + last + 1)
-        )
-
-    def _dated(
-        self,
-        fault: PhaseFault,
-        alarm: Alarm,
-        synthesis: Synthesis | None,
-        accepted: list[PhaseFault],
-    ) -> Fault:
-        """A fault on the clock of the observed run."""
-        if synthesis is None:
-            start, end = self._times(alarm.window)
-            return Fault(fault.place, fault.slowdown, start, max(end, start + 1.0))
-        cycles = synthesis.phase_cycles(accepted)
-        clock = np.concatenate([[0.0], np.cumsum(cycles)])
-        n_groups = self.context.program.n_groups
-        known, seen = [0.0], [0.0]
-        for epoch in np.flatnonzero(np.isfinite(self.sketch.epoch_end_cycles)).tolist():
-            known.append(float(clock[self._batches(epoch)[1] * n_groups]))
-            seen.append(float(self.sketch.epoch_end_cycles[epoch]))
-        at = np.interp([fault.first, fault.last], np.arange(len(clock)), clock)
-        start, end = np.interp(at, known, seen).tolist()
-        if fault.last >= len(cycles):
-            end = math.inf
-        return Fault(fault.place, fault.slowdown, start, max(end, start + 1.0))
-
-    def _times(self, window: Window) -> tuple[float, float]:
-        """(start, end) cycles of a window of segments, on the observed run's own clock."""
-        n_groups = self.context.program.n_groups
-        cycles = self.prepared.baseline.group_cycles
-        before = np.concatenate([[0.0], np.cumsum(cycles)])
-        (first, g), (last, h) = divmod(window.first, n_groups), divmod(window.last, n_groups)
-        # What came before the fault and what came after it took as long as in a healthy run.
-        batches = max(self.context.program.n_batches / self.sketch.n_epochs, 1.0)
-        opens = float(self.sketch.epoch_start_cycles[first])
-        closes = float(self.sketch.epoch_end_cycles[last])
-        result = [opens, closes]
-        if batches < 2:
-            result[0] = min(opens + float(before[g]), closes)
-            result[1] = max(closes - float(before[-1] - before[h + 1]), result[0])
-        seen = np.flatnonzero(np.isfinite(self.sketch.epoch_start_cycles))
-        if window.first == seen[0] * n_groups:
-            result[0] = 0.0
-        if window.last == (seen[-1] + 1) * n_groups - 1:
-            result[1] = math.inf
-        return result[0], result[1]
-
-    def _shown_times(self, window: Window) -> tuple[float, float]:
-        start, end = self._times(window)
-        return start, min(end, self._horizon)
-
     def _notes(self) -> tuple[str, ...]:
         notes = []
         if self.refitted:
@@ -655,20 +289,6 @@ class _Run:
         if lost:
             notes.append(f"{lost} of {self.sketch.n_records} records are not in the sketch")
         return tuple(notes)
-
-
-def preferred(place: Place, gain: float) -> float:
-    """What a hypothesis explains, less what its greater freedom explains anyway."""
-    return gain - ROUTER_NATS - ROUTER_SHARE * gain if isinstance(place, Router) else gain
-
-
-def directions(place: Place) -> tuple[Place, ...]:
-    """The other directions of a link: both, one, the other; of anything else none."""
-    if not isinstance(place, Link):
-        return ()
-    link = place.physical
-    every = (link, Link(link.src, link.dst), Link(link.dst, link.src))
-    return tuple(other for other in every if other != place)
 
 
 def touches(place: Place, accused: set[Place]) -> bool:

@@ -1,0 +1,60 @@
+"""Parameters of the robust detector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slowpoke_mapping.errors import SlowpokeError
+
+
+@dataclass(frozen=True, slots=True)
+class RobustConfig:
+    """Parameters of the robust detector.
+
+    Attributes:
+        false_positive_rate: Of a run, for which the thresholds are set.
+        n_replays: Healthy replays of the twin.
+        least_score: Floor of the thresholds, in nats: 24 replays show too little of the tail
+            (measured: of 350 healthy runs none had a mean above 23.0).
+        least_max_score: Floor for the longest latencies of links: one burst in a queue makes a
+            long tail (measured: 3 of 150 healthy runs of DarkNet-19 above 30, the largest 61.7).
+        least_slowdown: A place is reported only from this estimate on.
+        refit_above: The twin's speeds are refitted when the run's median residual exceeds this.
+        n_hypotheses: Places whose fault is simulated before one is reported.
+        n_segments: Parts of a run (layer groups in an epoch) on which rivals are compared.
+        n_batches: Batches on which hypotheses are simulated; they stand for the others.
+        max_faults: Simultaneous faults that are looked for.
+        least_gain: Share of the greatest network fault's gain in misfit that a further one must
+            bring: below it, a victim of the first is more likely than a second fault.
+        confirm: Whether hypotheses are simulated (needs a twin).
+        calibrate: Healthy replays that a run's scores are compared with for a p-value, beside the
+            `n_replays` that the thresholds come from; 0 for none (needs a twin, kept on disk).
+    """
+
+    false_positive_rate: float = 0.002
+    n_replays: int = 24
+    least_score: float = 24.0
+    least_max_score: float = 70.0
+    least_slowdown: float = 1.1
+    refit_above: float = 0.03
+    n_hypotheses: int = 4
+    n_segments: int = 16
+    n_batches: int = 4
+    max_faults: int = 4
+    least_gain: float = 0.05
+    confirm: bool = True
+    calibrate: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.false_positive_rate < 1:
+            raise SlowpokeError(
+                f"false_positive_rate {self.false_positive_rate:g}: a probability between 0 and 1"
+            )
+        counts = (self.n_hypotheses, self.n_segments, self.n_batches, self.max_faults)
+        if self.n_replays < 4 or min(counts) < 1:
+            raise SlowpokeError(
+                f"{self}: at least 4 replays, one hypothesis, one segment, one batch and one fault "
+                "are needed"
+            )
+        if self.calibrate < 0:
+            raise SlowpokeError(f"calibrate {self.calibrate}: a number of replays, 0 for none")
