@@ -200,3 +200,41 @@ def test_a_dask_cluster_that_loses_a_worker_gives_the_same_rows(
         run_campaign(campaign(tiny), tmp_path / "dask", executor=executor)
     assert os.path.exists(marker)
     assert rows_of(tmp_path / "dask") == whole
+
+
+WORKERS = """
+import os, sys, time
+from torch_slowpoke.evaluation import campaign
+if __name__ == "__main__":
+    with campaign._pool(2) as pool:
+        found = {pool.submit(os.getpid).result() for _ in range(20)}
+        print(*found, flush=True)
+        list(pool.map(time.sleep, [600, 600]))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks Linux who is alive")
+def test_workers_do_not_outlive_a_campaign_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "workers.py"
+    script.write_text(WORKERS)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment
+    ) as parent:
+        assert parent.stdout is not None
+        workers = [int(pid) for pid in parent.stdout.readline().split()]
+        assert workers
+        parent.send_signal(signal.SIGKILL)
+        parent.wait(30)
+    until = time.monotonic() + 30
+    while time.monotonic() < until and any(map(_alive, workers)):
+        time.sleep(0.1)
+    assert not any(map(_alive, workers))
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process runs; one that waits for its parent to take note of its end does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
