@@ -56,7 +56,8 @@ class Prepared:
         thresholds: By (statistic, family), in nats.
         replayer: Makes the replays; None without a twin.
         seed: Of the replays.
-        n_batches: Batches that hypotheses are replayed on.
+        n_batches: Batches that hypotheses are replayed on, at least.
+        n_instances: Task instances of these batches, at least.
     """
 
     program: Program
@@ -67,6 +68,7 @@ class Prepared:
     replayer: Replayer | None
     seed: int
     n_batches: int
+    n_instances: int
     _banks: dict[int, PhaseBank] = field(default_factory=dict)
 
     @cached_property
@@ -85,7 +87,9 @@ class Prepared:
         assert self.replayer is not None
         if run not in self._banks:
             twin, seed = self.replayer.twin, replay_seeds(self.seed, run + 1)[run]
-            batches, stand_in = replayed_batches(twin.program, self.n_batches)
+            program = twin.program
+            wanted = math.ceil(self.n_instances * program.n_batches / program.n_task_instances)
+            batches, stand_in = replayed_batches(program, max(wanted, self.n_batches))
             self._banks[run] = PhaseBank(
                 twin.program,
                 self.baseline.patterns,
@@ -161,7 +165,7 @@ def _prepared(
     }
     return Prepared(
         context.program, baseline, candidates, scanners, thresholds, replayer, SEED,
-        config.n_batches,
+        config.n_batches, config.n_instances,
     )  # fmt: skip
 
 

@@ -153,7 +153,8 @@ class _Run:
             if not seen_directly and alarm.window.score < least:
                 break
             fault, gain = self._confirm(alarm, scans, residuals, accepted, synthesis)
-            needed = max(share * max((c.gain for c in alike), default=0.0), alarm.threshold)
+            # What a fault explains is counted on cell means, whatever raised the alarm.
+            needed = max(share * max((c.gain for c in alike), default=0.0), self.config.least_score)
             if fault.slowdown < self.config.least_slowdown or (gain < needed and not seen_directly):
                 break
             accepted.append(fault)

@@ -22,7 +22,9 @@ class RobustConfig:
         refit_above: The twin's speeds are refitted when the run's median residual exceeds this.
         n_hypotheses: Places whose fault is simulated before one is reported.
         n_segments: Parts of a run (layer groups in an epoch) on which rivals are compared.
-        n_batches: Batches on which hypotheses are simulated; they stand for the others.
+        n_batches: Batches on which hypotheses are simulated, at least; they stand for the others.
+        n_instances: Task instances that these batches have together, at least: with fewer, what a
+            hypothesis changes is itself uncertain.
         max_faults: Simultaneous faults that are looked for.
         least_gain: Share of the greatest network fault's gain in misfit that a further one must
             bring: below it, a victim of the first is more likely than a second fault.
@@ -40,6 +42,7 @@ class RobustConfig:
     n_hypotheses: int = 4
     n_segments: int = 16
     n_batches: int = 4
+    n_instances: int = 30_000
     max_faults: int = 4
     least_gain: float = 0.05
     confirm: bool = True
