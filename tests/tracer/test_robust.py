@@ -237,7 +237,14 @@ def test_a_detector_is_never_handed_a_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"false_positive_rate": 0.0}, {"n_replays": 1}, {"max_faults": 0}]
+    "wrong",
+    [
+        {"false_positive_rate": 0.0},
+        {"n_replays": 1},
+        {"max_faults": 0},
+        {"n_batches": 0},
+        {"n_instances": 0},
+    ],
 )
 def test_parameters_are_checked(wrong: dict[str, float]) -> None:
     with pytest.raises(SlowpokeError):

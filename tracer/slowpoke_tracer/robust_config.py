@@ -53,11 +53,12 @@ class RobustConfig:
             raise SlowpokeError(
                 f"false_positive_rate {self.false_positive_rate:g}: a probability between 0 and 1"
             )
-        counts = (self.n_hypotheses, self.n_segments, self.n_batches, self.max_faults)
+        counts = (self.n_hypotheses, self.n_segments, self.n_batches, self.n_instances,
+                  self.max_faults)  # fmt: skip
         if self.n_replays < 4 or min(counts) < 1:
             raise SlowpokeError(
-                f"{self}: at least 4 replays, one hypothesis, one segment, one batch and one fault "
-                "are needed"
+                f"{self}: at least 4 replays, and one hypothesis, segment, batch, instance and "
+                "fault are needed"
             )
         if self.calibrate < 0:
             raise SlowpokeError(f"calibrate {self.calibrate}: a number of replays, 0 for none")
