@@ -103,12 +103,24 @@ class Rivals:
                 break
             fault = replace(fault, first=first.first, last=first.last)
             fault, misfit = self.synthesis.fit_slowdown(fault, accepted, LINK_FACTOR, 3, only)
-            seen = SCAN_SHARE * windows[self.prepared.candidates.places.index(fault.place)].score
+            seen = SCAN_SHARE * self._seen(fault.place, windows)
             final.append((fault, preferred(fault.place, before - misfit) + seen))
         fault, _ = max(final, key=lambda pair: pair[1])
         if isinstance(fault.place, Router):
             fault = self._link_of_two(fault, fault.place.id, windows, accepted, only)
         return fault, self.synthesis.misfit(accepted) - self.synthesis.misfit((*accepted, fault))
+
+    def _seen(self, place: Place, windows: list[Window]) -> float:
+        """A place's own score; of a router, which has more freedom, that of its best link."""
+        places = self.prepared.candidates.places
+        if not isinstance(place, Router):
+            return windows[places.index(place)].score
+        links = [
+            window.score
+            for other, window in zip(places, windows, strict=True)
+            if isinstance(other, Link) and place.id in (other.src, other.dst)
+        ]
+        return max(links, default=windows[places.index(place)].score)
 
     def _is_short(self, fault: PhaseFault, step: float) -> bool:
         """Whether a window is all edge."""
