@@ -33,9 +33,9 @@ TURNED = 0.3
 RIVAL = 0.2
 """Places below this share of the best score are no rivals."""
 
-SHORT, MOST_SHORT = 3.0, 12.0
-"""Windows of at most so many steps, and phases, have no middle: slowdown and edges are fitted
-together."""
+SHORT, LEAST_SHORT, MOST_SHORT = 3.0, 1.5, 12.0
+"""Windows of at most so many steps have no middle: slowdown and edges are fitted together. Beyond
+so many phases that holds up to the lesser number of steps only."""
 
 TURN = 3.0
 """Nats by which a link's other directions must explain a run better."""
@@ -106,6 +106,10 @@ class Rivals:
             seen = SCAN_SHARE * self._seen(fault.place, windows)
             final.append((fault, preferred(fault.place, before - misfit) + seen))
         fault, _ = max(final, key=lambda pair: pair[1])
+        if is_short or self.clock.program.n_batches > self.clock.sketch.n_epochs:
+            index = self.prepared.candidates.places.index(fault.place)
+            step = self.clock.step(index, windows[index])
+            fault = self.synthesis.polish(fault, accepted, step, LINK_FACTOR)
         if isinstance(fault.place, Router):
             fault = self._link_of_two(fault, fault.place.id, windows, accepted, only)
         return fault, self.synthesis.misfit(accepted) - self.synthesis.misfit((*accepted, fault))
@@ -126,7 +130,8 @@ class Rivals:
         """Whether a window is all edge."""
         most = SHORT * step
         if self.clock.program.n_batches <= self.clock.sketch.n_epochs:
-            most = min(most, MOST_SHORT)  # else a short fault hides in an epoch of many batches
+            # else a short fault hides in an epoch of many batches
+            most = min(most, max(MOST_SHORT, LEAST_SHORT * step))
         return fault.last - fault.first <= most
 
     def _fit_long(

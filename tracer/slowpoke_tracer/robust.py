@@ -155,6 +155,8 @@ class _Run:
             fault, gain = self._confirm(alarm, scans, residuals, accepted, synthesis)
             # What a fault explains is counted on cell means, whatever raised the alarm.
             needed = max(share * max((c.gain for c in alike), default=0.0), self.config.least_score)
+            if claims:
+                needed = max(needed, self.config.least_further)
             if fault.slowdown < self.config.least_slowdown or (gain < needed and not seen_directly):
                 break
             accepted.append(fault)

@@ -28,6 +28,9 @@ class RobustConfig:
         max_faults: Simultaneous faults that are looked for.
         least_gain: Share of the greatest network fault's gain in misfit that a further one must
             bring: below it, a victim of the first is more likely than a second fault.
+        least_further: Nats that a further network fault must explain, whatever came before it: what
+            a slow core does to the network is never simulated to the last nat (measured: victims
+            of cores 27 to 84, faults beside cores from 260 on).
         confirm: Whether hypotheses are simulated (needs a twin).
         calibrate: Healthy replays that a run's scores are compared with for a p-value, beside the
             `n_replays` that the thresholds come from; 0 for none (needs a twin, kept on disk).
@@ -45,6 +48,7 @@ class RobustConfig:
     n_instances: int = 30_000
     max_faults: int = 4
     least_gain: float = 0.05
+    least_further: float = 120.0
     confirm: bool = True
     calibrate: int = 0
 

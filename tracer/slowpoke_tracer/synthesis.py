@@ -26,8 +26,11 @@ MODEL_ERROR = 0.15
 CLIP = 4.0
 """Standard deviations beyond which one cell's misfit counts linearly (Huber)."""
 
-MOST_MOVES = 4
-"""Steps that an edge of an interval may go in one direction."""
+MOST_MOVES = 8
+"""Steps of one width that the edges of an interval may go."""
+
+POLISHES = 3
+"""Times that interval and slowdown are fitted by turns."""
 
 FINEST_STEP = 0.25
 """Of a phase: finer edges change less than the noise of a phase."""
@@ -222,10 +225,11 @@ class Synthesis:
     ) -> PhaseFault:
         """The fault with the interval that explains most.
 
-        Edges move by half a step and then by ever less; an edge at the border of the run must gain
-        more (a fault that outlasts a healthy run often ends before a slowed one does). Only what
-        happens near the edges is compared. Cost: the phases there, and those that an edge cuts,
-        once for each position.
+        The edge and direction that explain most move, by half a step and then by ever less (one
+        edge after the other would run away from a short fault); an edge at the border of the run
+        must gain more (a fault that outlasts a healthy run often ends before a slowed one does).
+        Only what happens near the edges is compared. Cost: the phases there, and those that an
+        edge cuts, once for each position.
 
         Args:
             fault: Where to start.
@@ -233,44 +237,53 @@ class Synthesis:
             step: Phases to which the scan quantises edges.
             finest: Smallest move.
         """
-        n_phases = self.bank(0).n_phases
         only = self.around(fault, step)
         best, value = fault, self.misfit((*accepted, fault), only)
-        for edge in ("first", "last"):
-            least = BORDER_MOVE if getattr(fault, edge) in (0, n_phases) else LEAST_MOVE
-            width = max(step / 2, 0.5)
-            while width >= finest:
-                for shift in (-width, width):
-                    moved = self._moved(best, value, accepted, edge, shift, only, least)
-                    if moved[0] is not best:
-                        best, value = moved
-                        break
-                width = width / 2 if width <= 1 else max(math.floor(width / 2), 1)
+        width = max(step / 2, 0.5)
+        while width >= finest:
+            for _ in range(MOST_MOVES):
+                tried = [
+                    (self.misfit((*accepted, moved), only) + least, least, moved)
+                    for moved, least in self._moves(best, fault, width)
+                ]
+                score, least, moved = min(tried, key=lambda one: one[0], default=(value, 0.0, best))
+                if score >= value:
+                    break
+                best, value = moved, score - least
+            width = width / 2 if width <= 1 else max(math.floor(width / 2), 1)
         return best
 
-    def _moved(
-        self,
-        fault: PhaseFault,
-        value: float,
-        accepted: Sequence[PhaseFault],
-        edge: str,
-        shift: float,
-        only: Segments,
-        least: float,
-    ) -> tuple[PhaseFault, float]:
-        """The fault with one edge moved for as long as that explains more."""
-        best, n_phases = fault, self.bank(0).n_phases
-        for _ in range(MOST_MOVES):
-            place = min(max(getattr(best, edge) + shift, 0.0), float(n_phases))
-            first, last = (place, best.last) if edge == "first" else (best.first, place)
-            if last - first < FINEST_STEP or place == getattr(best, edge):
+    def _moves(
+        self, fault: PhaseFault, begun: PhaseFault, width: float
+    ) -> list[tuple[PhaseFault, float]]:
+        """The fault with either edge moved either way, and the nats that each move must bring."""
+        n_phases = float(self.bank(0).n_phases)
+        result = []
+        for edge in ("first", "last"):
+            least = BORDER_MOVE if getattr(begun, edge) in (0, n_phases) else LEAST_MOVE
+            for shift in (-width, width):
+                place = min(max(getattr(fault, edge) + shift, 0.0), n_phases)
+                first, last = (place, fault.last) if edge == "first" else (fault.first, place)
+                if place != getattr(fault, edge) and last - first >= FINEST_STEP:
+                    result.append((dataclasses.replace(fault, first=first, last=last), least))
+        return result
+
+    def polish(
+        self, fault: PhaseFault, accepted: Sequence[PhaseFault], step: float, factor: float
+    ) -> PhaseFault:
+        """Interval and slowdown by turns, on the whole run, for as long as that explains more.
+
+        Where epochs have several batches, each of the two hides an error of the other.
+        """
+        value = self.misfit((*accepted, fault))
+        for _ in range(POLISHES):
+            moved = self.fit_interval(fault, accepted, step)
+            moved, _ = self.fit_slowdown(moved, accepted, factor, 2)
+            score = self.misfit((*accepted, moved))
+            if score >= value - LEAST_MOVE:
                 break
-            trial = dataclasses.replace(best, first=first, last=last)
-            score = self.misfit((*accepted, trial), only)
-            if score >= value - least:
-                break
-            best, value = trial, score
-        return best, value
+            fault, value = moved, score
+        return fault
 
     def around(self, fault: PhaseFault, step: float) -> Segments:
         """(n_epochs, n_groups) segments in reach of the edges of a fault."""
