@@ -167,11 +167,17 @@ class PhaseBank:
             if only is not None and not only[epochs[batch], group]:
                 continue
             active = [f for f in faults if f.first < index + 1 and f.last > index]
-            folds[index] = self._under(index, active, known)
+            folds[index] = self.under(index, active, known)
         return PhaseRun(self, folds)
 
-    def _under(self, index: int, active: list[PhaseFault], known: dict[object, Fold]) -> Fold:
+    def rows(self, index: int) -> NDArray[np.int64]:
+        """Patterns that a phase touches, in the order of its fold."""
+        return self._groups[index % self.program.n_groups].rows
+
+    def under(self, index: int, active: list[PhaseFault], known: dict[object, Fold]) -> Fold:
         """One phase under faults, whose edges may lie inside it."""
+        if not active:
+            return self.healthy_fold(index)
         inside = [(max(f.first - index, 0.0), min(f.last - index, 1.0)) for f in active]
         replayed = self._replayed_as(index)
         key = (replayed, *((f.place, f.slowdown, *x) for f, x in zip(active, inside, strict=True)))
@@ -184,7 +190,7 @@ class PhaseBank:
             if closes < 1:
                 # The rest of a phase is as long as the fault makes it, not as when healthy.
                 lasting = [replace(f, last=max(f.last, index + 1.0)) for f in active]
-                rest = self._under(index, lasting, known).cycles - start
+                rest = self.under(index, lasting, known).cycles - start
                 end = start + max(rest * (closes - opens) / (1 - opens), 1.0)
             real.append(Fault(fault.place, fault.slowdown, start, end))
         known[key] = self._folded(replayed, self.replays.faulty(replayed, real))

@@ -19,6 +19,7 @@ from slowpoke_tracer.posterior import physical
 from slowpoke_tracer.prepare import Prepared
 from slowpoke_tracer.robust_config import RobustConfig
 from slowpoke_tracer.run_clock import RunClock
+from slowpoke_tracer.sweep import polished
 from slowpoke_tracer.synthesis import Synthesis
 
 NEAR = 0.6
@@ -46,7 +47,7 @@ SCAN_SHARE = 0.05
 COARSE_FACTOR, LINK_FACTOR = 2.0, 1.4
 """Slowdowns are fitted in steps of these: the scan overstates links."""
 
-ROUTER_NATS, ROUTER_SHARE = 3.0, 0.01
+ROUTER_NATS, ROUTER_SHARE = 8.0, 0.02
 """A router explains everything that one of its links does: it must explain so much more; and two
 links that are to stand in its place, with their greater freedom, so much more than it."""
 
@@ -97,22 +98,49 @@ class Rivals:
         near.sort(key=lambda item: -item[1])
         first, best, index = near[0]
         first = self.synthesis.fit_interval(first, accepted, steps[index])
-        final: list[tuple[PhaseFault, float]] = []
-        for fault, gain, _ in near:
-            if final and gain < NEAR * best:
-                break
-            fault = replace(fault, first=first.first, last=first.last)
-            fault, misfit = self.synthesis.fit_slowdown(fault, accepted, LINK_FACTOR, 3, only)
-            seen = SCAN_SHARE * self._seen(fault.place, windows)
-            final.append((fault, preferred(fault.place, before - misfit) + seen))
-        fault, _ = max(final, key=lambda pair: pair[1])
         if is_short or self.clock.program.n_batches > self.clock.sketch.n_epochs:
-            index = self.prepared.candidates.places.index(fault.place)
-            step = self.clock.step(index, windows[index])
-            fault = self.synthesis.polish(fault, accepted, step, LINK_FACTOR)
+            first = polished(self.synthesis, first, accepted, LINK_FACTOR)
+        others = [fault.place for fault, gain, _ in near[1:] if gain >= NEAR * best]
+        fault = self._best_of(first, others, windows, accepted)
         if isinstance(fault.place, Router):
             fault = self._link_of_two(fault, fault.place.id, windows, accepted, only)
         return fault, self.synthesis.misfit(accepted) - self.synthesis.misfit((*accepted, fault))
+
+    def _best_of(
+        self,
+        first: PhaseFault,
+        others: list[Place],
+        windows: list[Window],
+        accepted: list[PhaseFault],
+    ) -> PhaseFault:
+        """Of a fault and the same one at other places the one that explains the whole run best.
+
+        The best link of a router is always among them.
+        """
+        for place in (first.place, *others):
+            if isinstance(place, Router):
+                links = [link for link, _ in self._links_at(place, windows)[:1]]
+                others = others + [link for link in links if link not in (first.place, *others)]
+        before = self.synthesis.misfit(accepted)
+        rivals = []
+        for place in (first.place, *others):
+            fault = first
+            if place != first.place:
+                fault = replace(first, place=place)
+                fault, _ = self.synthesis.fit_slowdown(fault, accepted, LINK_FACTOR, 3)
+            gain = before - self.synthesis.misfit((*accepted, fault))
+            seen = SCAN_SHARE * self._seen(place, windows)
+            rivals.append((preferred(place, gain) + seen, fault))
+        return max(rivals, key=lambda rival: rival[0])[1]
+
+    def _links_at(self, router: Router, windows: list[Window]) -> list[tuple[Link, float]]:
+        """Links of a router, both directions together, and their scores, best first."""
+        links = [
+            (place, window.score)
+            for place, window in zip(self.prepared.candidates.places, windows, strict=True)
+            if isinstance(place, Link) and place.both and router.id in (place.src, place.dst)
+        ]
+        return sorted(links, key=lambda item: -item[1])
 
     def _seen(self, place: Place, windows: list[Window]) -> float:
         """A place's own score; of a router, which has more freedom, that of its best link."""
@@ -179,12 +207,7 @@ class Rivals:
 
         The other of the two is left for the next search.
         """
-        links = {
-            place: windows[index].score
-            for index, place in enumerate(self.prepared.candidates.places)
-            if isinstance(place, Link) and place.both and router in (place.src, place.dst)
-        }
-        two = sorted(links, key=lambda link: -links[link])[:2]
+        two = [link for link, _ in self._links_at(Router(router), windows)[:2]]
         pair = [replace(fault, place=link) for link in two]
         if len(pair) < 2:
             return fault

@@ -29,9 +29,6 @@ CLIP = 4.0
 MOST_MOVES = 8
 """Steps of one width that the edges of an interval may go."""
 
-POLISHES = 3
-"""Times that interval and slowdown are fitted by turns."""
-
 FINEST_STEP = 0.25
 """Of a phase: finer edges change less than the noise of a phase."""
 
@@ -86,6 +83,10 @@ class Synthesis:
     _masks: dict[bytes, NDArray[np.bool_]] = field(default_factory=dict)
     _folds: dict[int, dict[object, Fold]] = field(default_factory=dict)
 
+    def known(self, run: int) -> dict[object, Fold]:
+        """Phases of a replay that were simulated before."""
+        return self._folds.setdefault(run, {})
+
     @property
     def n_phases_replayed(self) -> int:
         """How many single phases were simulated."""
@@ -119,7 +120,7 @@ class Synthesis:
 
     def phase_cycles(self, faults: Sequence[PhaseFault]) -> NDArray[np.float64]:
         """(n_phases,) how long each phase lasts under the faults."""
-        return self.bank(0).run(faults, self._folds.setdefault(0, {})).cycles
+        return self.bank(0).run(faults, self.known(0)).cycles
 
     def _replayed(
         self, faults: tuple[PhaseFault, ...], run: int, only: Segments | None = None
@@ -127,7 +128,7 @@ class Synthesis:
         if not faults:
             zero = np.zeros_like(self.residual)
             return Effect(zero, zero)
-        known = self._folds.setdefault(run, {})
+        known = self.known(run)
         return Effect(*self.bank(run).run(faults, known, only).change())
 
     def misfit(self, faults: Sequence[PhaseFault], only: Segments | None = None) -> float:
@@ -146,10 +147,7 @@ class Synthesis:
         self, effect: NDArray[np.float64], cells: NDArray[np.bool_] | EllipsisType = ...
     ) -> NDArray[np.float64]:
         """Misfit of each of some cells (of all: (n_patterns, n_epochs)) if this is the effect."""
-        residual, supposed = self.residual[cells], effect[cells]
-        granted = MODEL_ERROR * np.maximum(np.abs(residual), np.abs(supposed))
-        z = np.abs(residual - supposed) / np.sqrt(self.baseline.means.variance[cells] + granted**2)
-        return np.asarray(np.where(z < CLIP, 0.5 * z**2, CLIP * (z - 0.5 * CLIP)))
+        return huber(self.residual[cells], effect[cells], self.baseline.means.variance[cells])
 
     def _cells(self, only: Segments | None) -> NDArray[np.bool_]:
         """(n_patterns, n_epochs) cells to which nothing else adds."""
@@ -268,23 +266,6 @@ class Synthesis:
                     result.append((dataclasses.replace(fault, first=first, last=last), least))
         return result
 
-    def polish(
-        self, fault: PhaseFault, accepted: Sequence[PhaseFault], step: float, factor: float
-    ) -> PhaseFault:
-        """Interval and slowdown by turns, on the whole run, for as long as that explains more.
-
-        Where epochs have several batches, each of the two hides an error of the other.
-        """
-        value = self.misfit((*accepted, fault))
-        for _ in range(POLISHES):
-            moved = self.fit_interval(fault, accepted, step)
-            moved, _ = self.fit_slowdown(moved, accepted, factor, 2)
-            score = self.misfit((*accepted, moved))
-            if score >= value - LEAST_MOVE:
-                break
-            fault, value = moved, score
-        return fault
-
     def around(self, fault: PhaseFault, step: float) -> Segments:
         """(n_epochs, n_groups) segments in reach of the edges of a fault."""
         bank, radius = self.bank(0), 2 * step + REACH
@@ -294,6 +275,15 @@ class Synthesis:
             batch, group = np.divmod(np.arange(first, last), bank.program.n_groups)
             result[bank.epoch_of_batch[batch], group] = True
         return result
+
+
+def huber(
+    residual: NDArray[np.float64], supposed: NDArray[np.float64], variance: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Misfit of cells, in nats, of which an effect is supposed and a residual observed."""
+    granted = MODEL_ERROR * np.maximum(np.abs(residual), np.abs(supposed))
+    z = np.abs(residual - supposed) / np.sqrt(variance + granted**2)
+    return np.asarray(np.where(z < CLIP, 0.5 * z**2, CLIP * (z - 0.5 * CLIP)))
 
 
 def _limited(slowdown: float) -> float:

@@ -1,0 +1,180 @@
+"""The sweep: of all intervals of whole phases, the one in which a fault explains a run best.
+
+Moving one edge at a time stops at the first hill: an interval that is an epoch too long with a
+slowdown that is too mild explains nearly as much as the truth, and everything between them less.
+Epochs do not share cells, so that what an interval leaves unexplained is a sum over epochs. Where
+each epoch's share is known for all intervals inside it, the best one of the run follows without a
+search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slowpoke_mapping.compiled import compiled_untyped
+from slowpoke_tracer.phase_bank import Fold, PhaseFault
+from slowpoke_tracer.synthesis import CLIP, LEAST_MOVE, MODEL_ERROR, Synthesis
+
+MOST_STARTS = 96
+"""In a longer epoch not every phase is tried as the first one."""
+
+TURNS = 3
+"""Times that interval and slowdown are fitted by turns."""
+
+
+def polished(
+    synthesis: Synthesis, fault: PhaseFault, accepted: Sequence[PhaseFault], factor: float
+) -> PhaseFault:
+    """Interval and slowdown by turns, on the whole run, for as long as that explains more.
+
+    Each of the two hides an error of the other.
+
+    Args:
+        synthesis: Of the run.
+        fault: Where to start.
+        accepted: Faults that are there besides it.
+        factor: Step of the slowdown.
+    """
+    value = synthesis.misfit((*accepted, fault))
+    for _ in range(TURNS):
+        moved, score = best_whole_interval(synthesis, fault, accepted)
+        if score >= value - LEAST_MOVE:
+            moved = fault
+        moved = synthesis.fit_interval(moved, accepted, 1.0)
+        turned, _ = synthesis.fit_slowdown(moved, accepted, factor, 2)  # interpolated: tried first
+        score, moved = min(
+            ((synthesis.misfit((*accepted, f)), f) for f in (turned, moved)), key=lambda x: x[0]
+        )
+        if score >= value - LEAST_MOVE:
+            break
+        fault, value = moved, score
+    return fault
+
+
+def best_whole_interval(
+    synthesis: Synthesis, fault: PhaseFault, accepted: Sequence[PhaseFault]
+) -> tuple[PhaseFault, float]:
+    """The fault in the whole phases in which it explains most.
+
+    Args:
+        synthesis: Of the run.
+        fault: Place and slowdown; its interval counts for nothing.
+        accepted: Faults that are there besides it.
+
+    Returns:
+        The fault, and its misfit on the whole run, in nats.
+
+    Cost: every replayed phase once under the fault, and O(phases of an epoch x records' patterns of
+    the run) sums.
+    """
+    bank, known = synthesis.bank(0), synthesis.known(0)
+    n_phases, n_groups = bank.n_phases, bank.program.n_groups
+    always = replace(fault, first=0.0, last=float(n_phases))
+    healthy, slow = [], []
+    for index in range(n_phases):
+        active = [f for f in accepted if f.first < index + 1 and f.last > index]
+        healthy.append(bank.under(index, active, known))
+        slow.append(bank.under(index, [*active, always], known))
+    epoch_of_phase = np.repeat(bank.epoch_of_batch, n_groups)
+    offsets = np.searchsorted(epoch_of_phase, np.arange(bank.n_epochs + 1)).tolist()
+    phases = [range(*offsets[e : e + 2]) for e in range(bank.n_epochs) if offsets[e] < offsets[e + 1]]
+    tables = [
+        _epoch_table(synthesis, int(epoch_of_phase[own[0]]), own, healthy, slow) for own in phases
+    ]
+    free = np.array([starts_costs[1][0, 0] for starts_costs in tables])
+    full = np.array([starts_costs[1][0, -1] for starts_costs in tables])
+    best, first, last = float(free.sum()), 0, n_phases
+    open_best, open_first = np.inf, 0  # slow from somewhere before the epoch at hand
+    for number, (starts, costs) in enumerate(tables):
+        before, after = free[:number].sum(), free[number + 1 :].sum()
+        inside = costs[:, 1:].copy()
+        inside[starts[:, None] >= np.arange(1, costs.shape[1])[None, :]] = np.inf
+        row, column = np.unravel_index(int(np.argmin(inside)), inside.shape)
+        within = float(before + inside[row, column] + after)
+        if within < best:
+            begin = phases[number][0]
+            best, first, last = within, begin + int(starts[row]), begin + int(column) + 1
+        closing = int(np.argmin(costs[0, 1:])) + 1
+        through = float(open_best + costs[0, closing] + after)
+        if through < best:
+            best, first, last = through, open_first, phases[number][0] + closing
+        row = int(np.argmin(costs[:, -1]))
+        opened = float(before + costs[row, -1])
+        open_best += float(full[number])
+        if opened < open_best:
+            open_best, open_first = opened, phases[number][0] + int(starts[row])
+    return replace(fault, first=float(first), last=float(last)), best
+
+
+def _epoch_table(
+    synthesis: Synthesis, epoch: int, own: range, healthy: list[Fold], slow: list[Fold]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(n_starts,) phases, and (n_starts, n + 1) nats of an epoch that is slow from each on up to
+    the phase at each place; up to the start itself it is healthy.
+    """
+    bank = synthesis.bank(0)
+    n = len(bank.patterns)
+    count, total = np.zeros(n), np.zeros(n)
+    for index in own:
+        rows = bank.rows(index)
+        count[rows] += healthy[index].n_records
+        total[rows] += healthy[index].log_sum
+    starts = np.arange(0, len(own), -(-len(own) // MOST_STARTS))
+    change = [slow[index].log_sum - healthy[index].log_sum for index in own]
+    costs = np.empty((len(starts), len(own) + 1))
+    _costs(
+        np.ascontiguousarray(synthesis.residual[:, epoch]),
+        np.ascontiguousarray(synthesis.baseline.means.variance[:, epoch]),
+        bank.healthy_cells_of(epoch)[0],
+        count,
+        total,
+        np.cumsum([0, *map(len, change)]),
+        np.concatenate([bank.rows(index) for index in own]),
+        np.concatenate(change),
+        starts,
+        costs,
+        *np.empty((3, n)),
+    )
+    return starts, costs
+
+
+@compiled_untyped
+def _nats(residual, supposed, variance):  # type: ignore[no-untyped-def]
+    if residual != residual:
+        return 0.0
+    if supposed != supposed:
+        supposed = 0.0
+    granted = MODEL_ERROR * max(abs(residual), abs(supposed))
+    z = abs(residual - supposed) / np.sqrt(variance + granted * granted)
+    return 0.5 * z * z if z < CLIP else CLIP * (z - 0.5 * CLIP)
+
+
+@compiled_untyped
+def _costs(  # type: ignore[no-untyped-def]
+    residual, variance, base, count, total, offsets, rows, change, starts, result, cost, now, at
+):
+    n_phases = len(offsets) - 1
+    healthy = 0.0
+    for row in range(len(residual)):
+        effect = total[row] / count[row] - base[row] if count[row] > 0 else 0.0
+        cost[row] = _nats(residual[row], effect, variance[row])
+        healthy += cost[row]
+    for number in range(len(starts)):
+        for row in range(len(residual)):
+            now[row], at[row] = total[row], cost[row]
+        value = healthy
+        for phase in range(starts[number] + 1):
+            result[number, phase] = value
+        for phase in range(starts[number], n_phases):
+            for entry in range(offsets[phase], offsets[phase + 1]):
+                row = rows[entry]
+                if count[row] > 0:
+                    now[row] += change[entry]
+                    after = _nats(residual[row], now[row] / count[row] - base[row], variance[row])
+                    value += after - at[row]
+                    at[row] = after
+            result[number, phase + 1] = value
