@@ -37,11 +37,15 @@ from slowpoke_tracer.robust_config import RobustConfig
 from slowpoke_tracer.run_clock import RunClock
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.sketch_config import SketchConfig
+from slowpoke_tracer.sweep import edged, polished
 from slowpoke_tracer.synthesis import Effect, Synthesis
 from slowpoke_tracer.trace import Trace
 
 TEMPLATE_ERROR = 0.25
 """Relative error granted to an effect that was subtracted (feasibility campaign, section 6)."""
+
+BRIEF_SEGMENTS = 2
+"""Windows of so few segments are all burst, or all fault."""
 
 CORE_FACTOR = 1.25
 """Slowdowns of cores are fitted in steps of this: busy time shows them."""
@@ -155,6 +159,8 @@ class _Run:
             fault, gain = self._confirm(alarm, scans, residuals, accepted, synthesis)
             # What a fault explains is counted on cell means, whatever raised the alarm.
             needed = max(share * max((c.gain for c in alike), default=0.0), self.config.least_score)
+            if alarm.window.last - alarm.window.first < BRIEF_SEGMENTS:
+                needed = max(needed, self.config.least_brief)
             if claims:
                 needed = max(needed, self.config.least_further)
             if fault.slowdown < self.config.least_slowdown or (gain < needed and not seen_directly):
@@ -246,9 +252,12 @@ class _Run:
         if not is_core:
             return rivals.best(scans[alarm.statistic], accepted)
         fault = synthesis.fit_interval(fault, accepted, self.clock.step(alarm.index, alarm.window))
-        if alarm.statistic != "mean":  # whole cells of busy time say it better than any replay
+        if self._whole_cells(alarm, residuals).size or alarm.statistic == "mean":
+            fault = edged(synthesis, fault, accepted)  # busy time says the rest
+        else:
             only = rivals.telling([alarm.index], scans[alarm.statistic])
             fault, _ = synthesis.fit_slowdown(fault, accepted, CORE_FACTOR, 2, only)
+            fault = polished(synthesis, fault, accepted, CORE_FACTOR)
         return fault, synthesis.misfit(accepted) - synthesis.misfit((*accepted, fault))
 
     def _index_of(self, fault: PhaseFault, alarm: Alarm) -> int:
@@ -258,6 +267,9 @@ class _Run:
 
     def _core_slowdown(self, alarm: Alarm, residuals: dict[str, NDArray[np.float64]]) -> float:
         """What busy time says directly: of whole cells the mean, of short faults the longest."""
+        whole = self._whole_cells(alarm, residuals)
+        if whole.size:
+            return float(np.exp(np.median(whole)))
         n_groups = self.context.program.n_groups
         patterns = self.prepared.candidates.share[:, alarm.index].indices
         group = self.prepared.baseline.patterns.table["group"][patterns]
@@ -268,6 +280,16 @@ class _Run:
             return float(np.exp(np.nanquantile(mean, 0.75)))
         longest = residuals["max"][patterns][inside]
         return float(np.exp(np.nanmax(longest))) if np.isfinite(longest).any() else 1.0
+
+    def _whole_cells(
+        self, alarm: Alarm, residuals: dict[str, NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """(n_cells,) mean residuals of a core in the epochs between those that its window cuts."""
+        n_groups = self.context.program.n_groups
+        patterns = self.prepared.candidates.share[:, alarm.index].indices
+        epochs = slice(alarm.window.first // n_groups + 1, alarm.window.last // n_groups)
+        inside = residuals["mean"][patterns, epochs]
+        return np.asarray(inside[np.isfinite(inside)])
 
     def _synthesis(self, residual: NDArray[np.float64]) -> Synthesis | None:
         replayer = self.prepared.replayer

@@ -41,10 +41,7 @@ def polished(
     """
     value = synthesis.misfit((*accepted, fault))
     for _ in range(TURNS):
-        moved, score = best_whole_interval(synthesis, fault, accepted)
-        if score >= value - LEAST_MOVE:
-            moved = fault
-        moved = synthesis.fit_interval(moved, accepted, 1.0)
+        moved = edged(synthesis, fault, accepted)
         turned, _ = synthesis.fit_slowdown(moved, accepted, factor, 2)  # interpolated: tried first
         score, moved = min(
             ((synthesis.misfit((*accepted, f)), f) for f in (turned, moved)), key=lambda x: x[0]
@@ -53,6 +50,15 @@ def polished(
             break
         fault, value = moved, score
     return fault
+
+
+def edged(
+    synthesis: Synthesis, fault: PhaseFault, accepted: Sequence[PhaseFault]
+) -> PhaseFault:
+    """A fault of known slowdown in the interval in which it explains most."""
+    whole, score = best_whole_interval(synthesis, fault, accepted)
+    better = score < synthesis.misfit((*accepted, fault)) - LEAST_MOVE
+    return synthesis.fit_interval(whole if better else fault, accepted, 1.0)
 
 
 def best_whole_interval(
