@@ -29,6 +29,7 @@ class CompiledEngine:
         self._idle = np.zeros((n_servers, 8), dtype=np.int64)
         self._idle[:, [HEAD, LAST, WAITING]] = -1
         self._heap_time, self._heap_item = np.empty(self._n_heap), np.empty(self._n_heap, np.int64)
+        self._line_time, self._line_entry = np.empty(2 * n), np.empty(2 * n, np.int64)
         self._free, self._servers = self._all_free.copy(), self._idle.copy()
         self._entry, self._entry_time = np.empty((n, 8), dtype=np.int64), np.empty((n, 2))
         self._free_at = np.empty(n_servers)
@@ -112,6 +113,8 @@ class CompiledEngine:
             counts=counts,
             heap_time=self._heap_time,
             heap_item=self._heap_item,
+            line_time=self._line_time,
+            line_entry=self._line_entry,
             free=self._free,
             entry=self._entry,
             entry_time=self._entry_time,

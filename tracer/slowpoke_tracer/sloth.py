@@ -112,7 +112,7 @@ def sloth_diagnosis(
     suspects, node_share, reported = _cores(rates, graph, chip, program.n_groups, settings)
 
     healthy, baseline, messages = _healthy_theta(evidence, context, seen)
-    theta = _windows_theta(messages, chip)
+    theta = _windows_theta(messages, program)
     least = settings.healthy_floor / chip.link_bytes_per_cycle
     ratio = theta / np.maximum(healthy, least)
     flagged = np.isfinite(ratio) & (ratio > settings.link_ratio)
@@ -204,8 +204,10 @@ def undirected_system(seen: Observations, chip: ChipConfig) -> PathSystem:
     return PathSystem(a, seen.mean_cycles, seen.count, len(physical)).rows(crosses)
 
 
-def _windows_theta(seen: Observations, chip: ChipConfig) -> NDArray[np.float64]:
+@remembered
+def _windows_theta(seen: Observations, program: Program) -> NDArray[np.float64]:
     """(n_windows, n_physical_links) inverse bandwidths; NaN without traffic."""
+    chip = program.chip
     n = len(chip.physical_links)
     theta = np.full((seen.n_windows, n), np.nan)
     for window in range(seen.n_windows):
@@ -217,7 +219,7 @@ def _windows_theta(seen: Observations, chip: ChipConfig) -> NDArray[np.float64]:
 
 @remembered
 def _profile_theta(profile: Sketch, program: Program, n_windows: int) -> NDArray[np.float64]:
-    return _windows_theta(observe(profile, program, n_windows).transfers, program.chip)
+    return _windows_theta(observe(profile, program, n_windows).transfers, program)
 
 
 def _healthy_theta(
@@ -241,7 +243,7 @@ def _healthy_theta(
         if isinstance(evidence, Sketch):
             replay = recorded_alike(replay, evidence, program)
         seen, what = observe(replay, program, n_windows), "a healthy replay of the twin"
-        theta = _windows_theta(seen.transfers, chip)
+        theta = _windows_theta(seen.transfers, program)
     else:
         nothing = np.full(len(chip.physical_links), nominal)
         return nothing, "the nominal bandwidth", observed.transfers

@@ -104,15 +104,16 @@ class Events:
         """Every covered core with its computations, and every physical link with its crossings,
         each in order of time."""
         _, link = self.crossings
+        chip = self.program.chip
         result = []
-        for offset, column in ((0, self.core), (self.program.chip.n_cores, link)):
-            order = np.argsort(column, kind="stable")
-            cuts = np.flatnonzero(np.diff(column[order])) + 1
-            result += [
-                (self.places[offset + int(column[part[0]])], part)
-                for part in np.split(order, cuts)
-                if len(part)
-            ]
+        for offset, column, n in (
+            (0, self.core, chip.n_cores),
+            (chip.n_cores, link, len(chip.physical_links)),
+        ):
+            # short integers: numpy sorts them by counting
+            order = np.argsort(column.astype(np.min_scalar_type(n)), kind="stable")
+            parts = np.split(order, np.cumsum(np.bincount(column, minlength=n))[:-1])
+            result += [(self.places[offset + i], part) for i, part in enumerate(parts) if len(part)]
         return tuple(result)
 
     @cached_property
@@ -130,6 +131,17 @@ class Events:
             core: (n_compute,) metric of computations; `core_ratio` if None.
             message: (n_transfers,) metric of messages; `message_ratio` if None.
         """
+        if core is None and message is None:
+            return self._window_ratios
+        return self._window_means(core, message)
+
+    @cached_property
+    def _window_ratios(self) -> NDArray[np.float64]:
+        return self._window_means(None, None)
+
+    def _window_means(
+        self, core: NDArray[np.float64] | None, message: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
         core = self.core_ratio if core is None else core
         message = self.message_ratio if message is None else message
         n_cores, n_links = self.program.chip.n_cores, len(self.program.chip.physical_links)
