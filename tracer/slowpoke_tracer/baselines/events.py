@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from slowpoke_mapping.compiled import compiled_untyped
 from slowpoke_mapping.places import Core, Place
 from slowpoke_mapping.program import Program
 from slowpoke_tracer.detect.observations import Observations, observe, record_patterns
@@ -93,11 +94,21 @@ class Events:
         ends = np.sort(chip.network.links, axis=1)
         return np.array([number[int(a), int(b)] for a, b in ends], dtype=np.int64)
 
+    @property
+    def cores_used(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(offsets, cores) that each computation uses: its own, in the manner of `links_used`."""
+        return np.arange(len(self.compute) + 1), self.core
+
+    @cached_property
+    def links_used(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(offsets, physical links): message m crosses links[offsets[m] : offsets[m + 1]]."""
+        return self.paths.indptr.astype(np.int64), self.physical_of[self.paths.indices]
+
     @cached_property
     def crossings(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(message, physical link) of every crossing, in order of the messages."""
-        message = np.repeat(np.arange(len(self.transfers)), np.diff(self.paths.indptr))
-        return message, self.physical_of[self.paths.indices]
+        offsets, links = self.links_used
+        return np.repeat(np.arange(len(self.transfers)), np.diff(offsets)), links
 
     @cached_property
     def series(self) -> tuple[tuple[Place, NDArray[np.int64]], ...]:
@@ -144,21 +155,19 @@ class Events:
     ) -> NDArray[np.float64]:
         core = self.core_ratio if core is None else core
         message = self.message_ratio if message is None else message
-        n_cores, n_links = self.program.chip.n_cores, len(self.program.chip.physical_links)
-        which, link = self.crossings
+        chip = self.program.chip
         parts = []
-        for value, window, column, weight, width in (
-            (core, self.compute.window, self.core, self.compute.count, n_cores),
-            (message[which], self.transfers.window[which], link, self.transfers.count[which],
-             n_links),
-        ):  # fmt: skip
-            cell = window * width + column
-            size = self.n_windows * width
-            total = np.bincount(cell, value * weight, size)
-            count = np.bincount(cell, weight, size)
-            mean = np.full(size, np.nan)
+        for value, seen, (offsets, place), n in (
+            (core, self.compute, self.cores_used, chip.n_cores),
+            (message, self.transfers, self.links_used, len(chip.physical_links)),
+        ):
+            total, count = (
+                cell_sums(seen.window, weight, offsets, place, self.n_windows, n)
+                for weight in (value * seen.count, seen.count)
+            )
+            mean = np.full(total.shape, np.nan)
             np.divide(total, count, out=mean, where=count > 0)
-            parts.append(mean.reshape(self.n_windows, width))
+            parts.append(mean)
         return np.concatenate(parts, axis=1)
 
     def window_latency(self) -> NDArray[np.float64]:
@@ -168,6 +177,36 @@ class Events:
             np.minimum.at(start, seen.window, seen.start_cycles)
             np.maximum.at(end, seen.window, seen.end_cycles)
         return np.where(end > start, end - start, np.nan)
+
+
+def cell_sums(
+    window: NDArray[np.integer],
+    weight: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    place: NDArray[np.int64],
+    n_windows: int,
+    n_places: int,
+) -> NDArray[np.float64]:
+    """(n_windows, n_places) sums of the weights of the events that use a place.
+
+    Args:
+        window: (n_events,) where each counts.
+        weight: (n_events,) what it adds.
+        offsets: (n_events + 1,) event e uses place[offsets[e] : offsets[e + 1]].
+        place: Numbers of places.
+        n_windows: Number of windows.
+        n_places: Number of places.
+    """
+    sums = np.zeros((n_windows, n_places))
+    _add_up(window, np.asarray(weight, dtype=np.float64), offsets, place, sums)
+    return sums
+
+
+@compiled_untyped
+def _add_up(window, weight, offsets, place, sums):  # type: ignore[no-untyped-def]
+    for event in range(len(window)):
+        for k in range(offsets[event], offsets[event + 1]):
+            sums[window[event], place[k]] += weight[event]
 
 
 @remembered
