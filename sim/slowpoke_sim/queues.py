@@ -14,9 +14,10 @@ ARRIVE, HAPPEN, ENTER, LEAVE = 0, 1, 2, 3
 """What a heap item is, in its lowest two bits; the rest is an entry or an event instance."""
 DECIDE = 1 << 62
 """Items from here on are decisions of servers: they come after whatever else happens then."""
-SIZE, FREE, FULL, LEFT, HOLE, FIRST, END = range(7)
+SIZE, FREE, FULL, LEFT, HOLE, FIRST, END, AT_ONCE = range(8)
 """Places in State.counts: heap size, free entries, whether a capacity was exceeded, events to come,
-whether the top of the heap has been taken and its place is vacant, ends of the line."""
+whether the top of the heap has been taken and its place is vacant, ends of the line, entries that
+ask now (`slowpoke_sim.ahead`)."""
 NOTHING, OF_HEAP, OF_LINE = 0, 1, 2
 """Where the next item is."""
 TASK, UNIT, HOP, PACKET, SLOT, NEXT, PREV, KEY = range(8)
@@ -35,6 +36,7 @@ class State(NamedTuple):
     Attributes:
         counts: See above.
         heap_time, heap_item: Binary heap by (time, item).
+        at_once: Entries that ask for their server now.
         line_time, line_entry: Ring of arrivals. All that is put there happens one and the same
             delay later, so that it stands in order of time without a heap; its length is a power
             of two and no less than the number of entries.
@@ -50,6 +52,7 @@ class State(NamedTuple):
     counts: NDArray[np.int64]
     heap_time: NDArray[np.float64]
     heap_item: NDArray[np.int64]
+    at_once: NDArray[np.int64]
     line_time: NDArray[np.float64]
     line_entry: NDArray[np.int64]
     free: NDArray[np.int64]
@@ -161,6 +164,41 @@ def comes_before(st: State, time: float, item: int) -> bool:
         ):
             return False
     return True
+
+
+@hot
+def is_more_now(st: State, now: float) -> bool:
+    """Whether anything else happens at this time, after an item was taken."""
+    first = st.counts[FIRST]
+    if first != st.counts[END] and st.line_time[first] <= now:
+        return True
+    n = st.counts[SIZE]
+    if st.counts[HOLE] == 0:
+        return bool(n > 0 and st.heap_time[0] <= now)
+    return bool((n > 1 and st.heap_time[1] <= now) or (n > 2 and st.heap_time[2] <= now))
+
+
+@hot
+def ask_at_once(st: State, entry: int) -> None:
+    """An entry asks for its server now."""
+    n = st.counts[AT_ONCE]
+    if n == len(st.at_once):
+        st.counts[FULL] = 1  # entries ran out before
+        return
+    st.at_once[n] = entry
+    st.counts[AT_ONCE] = n + 1
+
+
+@hot
+def order_at_once(st: State) -> None:
+    """Put those that ask now into the order in which servers take them: seldom more than one."""
+    for i in range(1, st.counts[AT_ONCE]):
+        entry = st.at_once[i]
+        at = i
+        while at > 0 and before(st, entry, st.at_once[at - 1]):
+            st.at_once[at] = st.at_once[at - 1]
+            at -= 1
+        st.at_once[at] = entry
 
 
 @hot
