@@ -110,9 +110,7 @@ def next_of(st: State) -> int:
             _sink(st, st.heap_time[n], st.heap_item[n], n)
     first = st.counts[FIRST]
     # at one time, arrivals come before decisions; among what is none the order does not matter
-    if first != st.counts[END] and (
-        st.counts[SIZE] == 0 or st.line_time[first] <= st.heap_time[0]
-    ):
+    if first != st.counts[END] and (st.counts[SIZE] == 0 or st.line_time[first] <= st.heap_time[0]):
         return OF_LINE
     if st.counts[SIZE] == 0:
         return NOTHING

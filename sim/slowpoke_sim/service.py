@@ -119,6 +119,7 @@ def count_down(
 
 @hot
 def drift(c: Constants, out: Out, server: int, now: float) -> float:
+    """How many times longer a server takes now than on average."""
     return drift_factor(
         server, now, c.drift_key, c.drift, c.drift_correlation, c.drift_window,
         out.windows, out.levels,

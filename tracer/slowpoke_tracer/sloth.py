@@ -248,7 +248,7 @@ def _alike_joined(seen: Observations) -> Observations:
     first = np.empty(int(kind.max(initial=-1)) + 1, dtype=np.int64)
     first[kind] = used[0]
     of_row, n = kind[used[1]], len(first)
-    count = np.bincount(of_row, seen.count, n)
+    count = np.bincount(of_row, seen.count, n).astype(np.float64)
     mean = np.bincount(of_row, seen.count * seen.mean_cycles, n) / count
     nothing = np.full(n, np.nan)
     return Observations(

@@ -48,9 +48,7 @@ def path_matrix(
     return sp.csr_matrix(unique[number])
 
 
-def numbered(
-    values: NDArray[np.integer], size: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def numbered(values: NDArray[np.integer], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The different values in ascending order, and the number of each value among them.
 
     Args:
