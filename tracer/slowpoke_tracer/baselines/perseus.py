@@ -157,44 +157,66 @@ def clusters(points: NDArray[np.float64], eps: float, min_samples: int) -> NDArr
     n = len(x)
     of_sorted = np.empty(n, dtype=np.int64)
     n_near, queue = np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    _spread(x[order], y[order], order, eps, min_samples, n_near, queue, of_sorted)
+    beyond = np.empty((2, n + 2), dtype=np.int64)
+    _spread(x[order], y[order], order, eps, min_samples, n_near, queue, beyond, of_sorted)
     result = np.empty(n, dtype=np.int64)
     result[order] = of_sorted
     return result
 
 
 @compiled_untyped
-def _spread(x, y, order, eps, min_samples, n_near, queue, cluster):  # type: ignore[no-untyped-def]
+def _free_one(beyond, way, at):  # type: ignore[no-untyped-def]
+    """The first point from here on, in one direction, that is still free; paths are shortened."""
+    found = at
+    while beyond[way, found + 1] != found:
+        found = beyond[way, found + 1]
+    while at != found:
+        after = beyond[way, at + 1]
+        beyond[way, at + 1] = found
+        at = after
+    return found
+
+
+@compiled_untyped
+def _spread(x, y, order, eps, min_samples, n_near, queue, beyond, cluster):  # type: ignore[no-untyped-def]
     n, radius, reach = len(x), eps**2, eps * (1 + 1e-9)
     for i in range(n):
-        n_near[i] += 1
-        for j in range(i + 1, n):
-            if x[j] - x[i] > reach:
-                break
-            if (x[j] - x[i]) ** 2 + (y[j] - y[i]) ** 2 <= radius:
-                n_near[i] += 1
-                n_near[j] += 1
         cluster[i] = n  # of none yet
+        n_near[i] += 1
+        for side in (-1, 1):
+            j = i + side
+            # more than enough are not counted
+            while 0 <= j < n and abs(x[j] - x[i]) <= reach and n_near[i] < min_samples:
+                n_near[i] += (x[j] - x[i]) ** 2 + (y[j] - y[i]) ** 2 <= radius
+                j += side
+    # beyond[side, i + 1]: where the next core point that is in no cluster may be; -1 and n: none is
+    for i in range(-1, n + 1):
+        beyond[0, i + 1], beyond[1, i + 1] = i, i
+    for i in range(n):
+        if n_near[i] < min_samples:
+            beyond[0, i + 1], beyond[1, i + 1] = i - 1, i + 1
     # core points that are near each other bear the number of the first of them, in their own order
     for i in range(n):
         if n_near[i] < min_samples or cluster[i] < n:
             continue
         queue[0], first, end = i, 0, 1
         cluster[i] = -2
+        beyond[0, i + 1], beyond[1, i + 1] = i - 1, i + 1
         least = order[i]
         while first < end:
             here = queue[first]
             first += 1
             least = min(least, order[here])
-            for side in (-1, 1):
-                other = here + side
+            for way in range(2):
+                side = 2 * way - 1
+                other = _free_one(beyond, way, here + side)
                 while 0 <= other < n and abs(x[other] - x[here]) <= reach:
-                    near = (x[other] - x[here]) ** 2 + (y[other] - y[here]) ** 2 <= radius
-                    if near and n_near[other] >= min_samples and cluster[other] == n:
+                    if (x[other] - x[here]) ** 2 + (y[other] - y[here]) ** 2 <= radius:
                         cluster[other] = -2
+                        beyond[0, other + 1], beyond[1, other + 1] = other - 1, other + 1
                         queue[end] = other
                         end += 1
-                    other += side
+                    other = _free_one(beyond, way, other + side)
         for k in range(end):
             cluster[queue[k]] = least
     for i in range(n):
