@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from slowpoke_mapping.compiled import compiled_untyped
@@ -23,6 +23,13 @@ from slowpoke_tracer.patterns import Patterns
 from slowpoke_tracer.remembered import remembered
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.trace import RAW_RECORD_BYTES
+
+
+class Used(NamedTuple):
+    """Places by pattern: pattern p uses places[offsets[p] : offsets[p + 1]]."""
+
+    offsets: NDArray[np.int64]
+    places: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +74,7 @@ class Events:
         """(n_transfers,) latency over that of the same message in an idle, nominal network."""
         chip, seen = self.program.chip, self.transfers
         size = seen.column("work").astype(np.float64)
-        services = np.diff(self.paths.indptr) + 2.0  # with injection and ejection
+        services = np.diff(self.links_used.offsets)[seen.pattern] + 2.0  # injection and ejection
         read = seen.column("src").astype(np.int64) < 0
         held = size / chip.link_bytes_per_cycle
         nominal = held * (services if chip.switching == "store_and_forward" else 1.0)
@@ -77,16 +84,6 @@ class Events:
         return ratio
 
     @cached_property
-    def paths(self) -> sp.csr_matrix:
-        """(n_transfers, n_links) directed links that each message crosses."""
-        seen = self.transfers
-        return path_matrix(
-            seen.column("src").astype(np.int64),
-            seen.column("dst").astype(np.int64),
-            self.program.chip,
-        )
-
-    @cached_property
     def physical_of(self) -> NDArray[np.int64]:
         """(n_links,) physical link, by its place in `chip.physical_links`, of each direction."""
         chip = self.program.chip
@@ -94,38 +91,43 @@ class Events:
         ends = np.sort(chip.network.links, axis=1)
         return np.array([number[int(a), int(b)] for a, b in ends], dtype=np.int64)
 
-    @property
-    def cores_used(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(offsets, cores) that each computation uses: its own, in the manner of `links_used`."""
-        return np.arange(len(self.compute) + 1), self.core
+    @cached_property
+    def cores_used(self) -> Used:
+        """The core of each pattern of computations."""
+        core = self.compute.table["recorder"].astype(np.int64)
+        return Used(np.arange(len(core) + 1), core)
 
     @cached_property
-    def links_used(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(offsets, physical links): message m crosses links[offsets[m] : offsets[m + 1]]."""
-        return self.paths.indptr.astype(np.int64), self.physical_of[self.paths.indices]
+    def links_used(self) -> Used:
+        """The physical links that each pattern of messages crosses."""
+        src, dst = (self.transfers.table[name].astype(np.int64) for name in ("src", "dst"))
+        paths = path_matrix(src, dst, self.program.chip)
+        return Used(paths.indptr.astype(np.int64), self.physical_of[paths.indices])
 
-    @cached_property
-    def crossings(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(message, physical link) of every crossing, in order of the messages."""
-        offsets, links = self.links_used
-        return np.repeat(np.arange(len(self.transfers)), np.diff(offsets)), links
+    def series(
+        self, core: NDArray[np.float64], message: NDArray[np.float64]
+    ) -> dict[Place, NDArray[np.float64]]:
+        """A metric of every covered core's computations, and of every physical link's crossings,
+        each in order of time.
 
-    @cached_property
-    def series(self) -> tuple[tuple[Place, NDArray[np.int64]], ...]:
-        """Every covered core with its computations, and every physical link with its crossings,
-        each in order of time."""
-        _, link = self.crossings
+        Args:
+            core: (n_compute,) metric of computations.
+            message: (n_transfers,) metric of messages.
+        """
         chip = self.program.chip
-        result = []
-        for offset, column, n in (
-            (0, self.core, chip.n_cores),
-            (chip.n_cores, link, len(chip.physical_links)),
+        result = {}
+        for value, seen, used, first, n in (
+            (core, self.compute, self.cores_used, 0, chip.n_cores),
+            (message, self.transfers, self.links_used, chip.n_cores, len(chip.physical_links)),
         ):
-            # short integers: numpy sorts them by counting
-            order = np.argsort(column.astype(np.min_scalar_type(n)), kind="stable")
-            parts = np.split(order, np.cumsum(np.bincount(column, minlength=n))[:-1])
-            result += [(self.places[offset + i], part) for i, part in enumerate(parts) if len(part)]
-        return tuple(result)
+            ends = np.zeros(n + 1, dtype=np.int64)
+            _count(seen.pattern, used.offsets, used.places, ends)
+            ends = np.cumsum(ends)
+            flat, cuts = np.empty(int(ends[-1])), ends.copy()
+            _part(seen.pattern, value, used.offsets, used.places, cuts, flat)
+            for i in np.flatnonzero(np.diff(ends)).tolist():
+                result[self.places[first + i]] = flat[ends[i] : ends[i + 1]]
+        return result
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
@@ -157,12 +159,12 @@ class Events:
         message = self.message_ratio if message is None else message
         chip = self.program.chip
         parts = []
-        for value, seen, (offsets, place), n in (
+        for value, seen, used, n in (
             (core, self.compute, self.cores_used, chip.n_cores),
             (message, self.transfers, self.links_used, len(chip.physical_links)),
         ):
             total, count = (
-                cell_sums(seen.window, weight, offsets, place, self.n_windows, n)
+                cell_sums(seen.pattern, seen.window, weight, used, self.n_windows, n)
                 for weight in (value * seen.count, seen.count)
             )
             mean = np.full(total.shape, np.nan)
@@ -180,33 +182,49 @@ class Events:
 
 
 def cell_sums(
+    pattern: NDArray[np.int64],
     window: NDArray[np.integer],
     weight: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    place: NDArray[np.int64],
+    used: Used,
     n_windows: int,
     n_places: int,
 ) -> NDArray[np.float64]:
     """(n_windows, n_places) sums of the weights of the events that use a place.
 
     Args:
-        window: (n_events,) where each counts.
+        pattern: (n_events,) of each event.
+        window: (n_events,) where it counts.
         weight: (n_events,) what it adds.
-        offsets: (n_events + 1,) event e uses place[offsets[e] : offsets[e + 1]].
-        place: Numbers of places.
+        used: Places of each pattern.
         n_windows: Number of windows.
         n_places: Number of places.
     """
     sums = np.zeros((n_windows, n_places))
-    _add_up(window, np.asarray(weight, dtype=np.float64), offsets, place, sums)
+    weight = np.asarray(weight, dtype=np.float64)
+    _add_up(pattern, window, weight, used.offsets, used.places, sums)
     return sums
 
 
 @compiled_untyped
-def _add_up(window, weight, offsets, place, sums):  # type: ignore[no-untyped-def]
-    for event in range(len(window)):
-        for k in range(offsets[event], offsets[event + 1]):
-            sums[window[event], place[k]] += weight[event]
+def _add_up(pattern, window, weight, offsets, places, sums):  # type: ignore[no-untyped-def]
+    for event in range(len(pattern)):
+        for k in range(offsets[pattern[event]], offsets[pattern[event] + 1]):
+            sums[window[event], places[k]] += weight[event]
+
+
+@compiled_untyped
+def _count(pattern, offsets, places, after):  # type: ignore[no-untyped-def]
+    for event in range(len(pattern)):
+        for k in range(offsets[pattern[event]], offsets[pattern[event] + 1]):
+            after[places[k] + 1] += 1
+
+
+@compiled_untyped
+def _part(pattern, value, offsets, places, at, flat):  # type: ignore[no-untyped-def]
+    for event in range(len(pattern)):
+        for k in range(offsets[pattern[event]], offsets[pattern[event] + 1]):
+            flat[at[places[k]]] = value[event]
+            at[places[k]] += 1
 
 
 @remembered

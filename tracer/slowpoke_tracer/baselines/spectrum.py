@@ -58,14 +58,16 @@ class SpectrumDetector:
         of_window = np.arange(events.n_windows) * n_windows // events.n_windows
         value, covered = np.zeros(n_places), np.zeros(n_places, dtype=bool)
         # computations and messages are two suites of tests: no computation covers a link
-        for seen, fails, (offsets, place), n, own in (
+        for seen, fails, used, n, own in (
             (events.compute, core_fails, events.cores_used, n_cores, slice(0, n_cores)),
             (events.transfers, message_fails, events.links_used, n_links, slice(n_cores, None)),
         ):
             window = of_window[seen.window]
             total = np.bincount(window, seen.count * fails, n_windows)
-            ef = cell_sums(window, seen.count * fails, offsets, place, n_windows, n)
-            ep = cell_sums(window, seen.count * ~fails, offsets, place, n_windows, n)
+            ef, ep = (
+                cell_sums(seen.pattern, window, seen.count * these, used, n_windows, n)
+                for these in (fails, ~fails)
+            )
             covered[own] |= (ef + ep).any(axis=0)
             for this in np.flatnonzero(total >= self.min_failed):
                 found = coefficient(self.coefficient, ef[this], ep[this], float(total[this]))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from slowpoke_mapping.compiled import compiled_untyped
 from slowpoke_mapping.errors import SlowpokeError
-from slowpoke_mapping.places import Core, Place
+from slowpoke_mapping.places import Place
 from slowpoke_mapping.program import Program
 from slowpoke_tracer.baselines.events import Events, events_of
 from slowpoke_tracer.detector import Context, Evidence
@@ -79,11 +79,7 @@ def component_series(
     """The metric of every covered core and physical link, in order of time."""
     core = events.compute.mean_cycles if metric == "raw" else events.core_ratio
     message = events.transfers.mean_cycles if metric == "raw" else events.message_ratio
-    crossing = message[events.crossings[0]]
-    return {
-        place: (core if isinstance(place, Core) else crossing)[part]
-        for place, part in events.series
-    }
+    return events.series(core, message)
 
 
 def running_z(values: NDArray[np.float64], min_history: int) -> NDArray[np.float64]:
