@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slowpoke_mapping.errors import SlowpokeError
+from slowpoke_sim.ahead import run_ahead
 from slowpoke_sim.phase import Components, Phase
 from slowpoke_sim.plan import Plan
 from slowpoke_sim.queues import FREE, FULL, HEAD, LAST, LEFT, WAITING, State
@@ -18,8 +19,8 @@ class CompiledEngine:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._n_entries = 1 << 12
-        self._n_heap = 1 << 12
+        self._n_entries = 1 << 15
+        self._n_heap = 1 << 15
         self._make_scratch()
 
     def _make_scratch(self) -> None:
@@ -29,6 +30,8 @@ class CompiledEngine:
         self._idle = np.zeros((n_servers, 8), dtype=np.int64)
         self._idle[:, [HEAD, LAST, WAITING]] = -1
         self._heap_time, self._heap_item = np.empty(self._n_heap), np.empty(self._n_heap, np.int64)
+        self._at_once = np.empty(n, np.int64)
+        self._line_time, self._line_entry = np.empty(2 * n), np.empty(2 * n, np.int64)
         self._free, self._servers = self._all_free.copy(), self._idle.copy()
         self._entry, self._entry_time = np.empty((n, 8), dtype=np.int64), np.empty((n, 2))
         self._free_at = np.empty(n_servers)
@@ -90,7 +93,8 @@ class CompiledEngine:
             speeds.fault_times, speeds.fault_slowdowns, speeds.server_fault_offsets,
             speeds.server_faults,
         )  # fmt: skip
-        end = run_loop(a, self._plan.constants, state, slow, out, where)
+        loop = run_ahead if self._plan.constants.ahead else run_loop
+        end = loop(a, self._plan.constants, state, slow, out, where)
         is_full = bool(state.counts[FULL])
         if not is_full and state.counts[LEFT] > 0:
             raise stuck(self._plan, group, state.remaining.reshape(-1, n_units))
@@ -112,6 +116,9 @@ class CompiledEngine:
             counts=counts,
             heap_time=self._heap_time,
             heap_item=self._heap_item,
+            at_once=self._at_once,
+            line_time=self._line_time,
+            line_entry=self._line_entry,
             free=self._free,
             entry=self._entry,
             entry_time=self._entry_time,

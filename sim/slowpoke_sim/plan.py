@@ -67,6 +67,7 @@ class Constants(NamedTuple):
         packet_bytes: Size of every packet but the last.
         router_delay, port_latency: Cycles.
         cut_through: Whether the head moves on before the tail has arrived.
+        ahead: Whether servers decide as soon as somebody arrives (`slowpoke_sim.ahead`).
         buffer_packets: Input buffer behind each channel; 0 for unbounded.
         task_key, drift_key: Keys of the draws.
         drift, drift_correlation, drift_window: See Noise.
@@ -78,6 +79,7 @@ class Constants(NamedTuple):
     router_delay: float
     port_latency: float
     cut_through: bool
+    ahead: bool
     buffer_packets: int
     task_key: np.uint64
     drift_key: np.uint64
@@ -166,6 +168,7 @@ class Plan:
             router_delay=float(chip.router_delay_cycles),
             port_latency=float(chip.dram_latency_cycles),
             cut_through=chip.switching == "cut_through",
+            ahead=_may_decide_ahead(program),
             buffer_packets=chip.buffer_packets,
             task_key=np.uint64(task_key),
             drift_key=np.uint64(drift_key),
@@ -175,6 +178,21 @@ class Plan:
         )
         uniform = np.random.default_rng(skew_key).uniform(-1.0, 1.0, chip.n_cores)
         return Plan(program, arrays, constants, chip.clock_skew_cycles * uniform)
+
+
+def _may_decide_ahead(program: Program) -> bool:
+    """Whether nothing that a server does ever comes back to a server at the same time.
+
+    Then who arrives first is served first, and when is known on arrival.
+    """
+    chip = program.chip
+    busy = (program.kind == TaskKind.COMPUTE) | (program.kind == TaskKind.PROBE)
+    return bool(
+        chip.switching == "cut_through"
+        and chip.buffer_packets == 0
+        and chip.router_delay_cycles > 0
+        and np.all(np.where(busy, program.work_macs, program.message_bytes) > 0)
+    )
 
 
 def hops_of(program: Program) -> Hops:

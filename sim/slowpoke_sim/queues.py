@@ -1,4 +1,5 @@
-"""Queues of the compiled engine: an event heap and one linked list a server, over flat arrays."""
+"""Queues of the compiled engine: an event heap, a line of packets that are one router delay away,
+and one linked list a server, over flat arrays."""
 
 from __future__ import annotations
 
@@ -13,9 +14,12 @@ ARRIVE, HAPPEN, ENTER, LEAVE = 0, 1, 2, 3
 """What a heap item is, in its lowest two bits; the rest is an entry or an event instance."""
 DECIDE = 1 << 62
 """Items from here on are decisions of servers: they come after whatever else happens then."""
-SIZE, FREE, FULL, LEFT, HOLE = 0, 1, 2, 3, 4
+SIZE, FREE, FULL, LEFT, HOLE, FIRST, END, AT_ONCE = range(8)
 """Places in State.counts: heap size, free entries, whether a capacity was exceeded, events to come,
-whether the top of the heap has been taken and its place is vacant."""
+whether the top of the heap has been taken and its place is vacant, ends of the line, entries that
+ask now (`slowpoke_sim.ahead`)."""
+NOTHING, OF_HEAP, OF_LINE = 0, 1, 2
+"""Where the next item is."""
 TASK, UNIT, HOP, PACKET, SLOT, NEXT, PREV, KEY = range(8)
 """Columns of an entry: what it is (hop -1 for a task on a core); the entry that stands for its
 place in the buffer before the server, or -1; neighbours in the queue; key of its draws."""
@@ -32,6 +36,10 @@ class State(NamedTuple):
     Attributes:
         counts: See above.
         heap_time, heap_item: Binary heap by (time, item).
+        at_once: Entries that ask for their server now.
+        line_time, line_entry: Ring of arrivals. All that is put there happens one and the same
+            delay later, so that it stands in order of time without a heap; its length is a power
+            of two and no less than the number of entries.
         free: Stack of entries that are not in use.
         entry, entry_time: (n_entries, 8) and (n_entries, 2).
         server: (n_servers, 8).
@@ -44,6 +52,9 @@ class State(NamedTuple):
     counts: NDArray[np.int64]
     heap_time: NDArray[np.float64]
     heap_item: NDArray[np.int64]
+    at_once: NDArray[np.int64]
+    line_time: NDArray[np.float64]
+    line_entry: NDArray[np.int64]
     free: NDArray[np.int64]
     entry: NDArray[np.int64]
     entry_time: NDArray[np.float64]
@@ -80,15 +91,31 @@ def push(st: State, time: float, item: int) -> None:
 
 
 @hot
-def take_top(st: State) -> bool:
-    """Close the vacant place and leave the next one: the item to read is at 0; False if none is."""
+def line_up(st: State, time: float, entry: int) -> None:
+    """Put an arrival at the end of the line; none there is later."""
+    end = st.counts[END]
+    st.line_time[end] = time
+    st.line_entry[end] = entry
+    st.counts[END] = (end + 1) & (len(st.line_time) - 1)
+
+
+@hot
+def next_of(st: State) -> int:
+    """Where the next item is; that of the heap leaves a vacant place, to be read at 0 before."""
     if st.counts[HOLE] == 1:
+        st.counts[HOLE] = 0
         n = st.counts[SIZE] - 1
         st.counts[SIZE] = n
         if n > 0:
             _sink(st, st.heap_time[n], st.heap_item[n], n)
+    first = st.counts[FIRST]
+    # at one time, arrivals come before decisions; among what is none the order does not matter
+    if first != st.counts[END] and (st.counts[SIZE] == 0 or st.line_time[first] <= st.heap_time[0]):
+        return OF_LINE
+    if st.counts[SIZE] == 0:
+        return NOTHING
     st.counts[HOLE] = 1
-    return bool(st.counts[SIZE] > 0)
+    return OF_HEAP
 
 
 @hot
@@ -120,9 +147,14 @@ def _sink(st: State, time: float, item: int, n: int) -> None:
 
 @hot
 def comes_before(st: State, time: float, item: int) -> bool:
-    """Whether an item would be the next of the heap, whose top has been taken."""
+    """Whether a decision would be next."""
+    first = st.counts[FIRST]
+    if first != st.counts[END] and st.line_time[first] <= time:
+        return False
     n = st.counts[SIZE]
     if st.counts[HOLE] == 0:
+        if n == 0:
+            return True
         return bool(time < st.heap_time[0] or (time == st.heap_time[0] and item < st.heap_item[0]))
     for child in range(1, min(n, 3)):
         if st.heap_time[child] < time or (
@@ -130,6 +162,41 @@ def comes_before(st: State, time: float, item: int) -> bool:
         ):
             return False
     return True
+
+
+@hot
+def is_more_now(st: State, now: float) -> bool:
+    """Whether anything else happens at this time, after an item was taken."""
+    first = st.counts[FIRST]
+    if first != st.counts[END] and st.line_time[first] <= now:
+        return True
+    n = st.counts[SIZE]
+    if st.counts[HOLE] == 0:
+        return bool(n > 0 and st.heap_time[0] <= now)
+    return bool((n > 1 and st.heap_time[1] <= now) or (n > 2 and st.heap_time[2] <= now))
+
+
+@hot
+def ask_at_once(st: State, entry: int) -> None:
+    """An entry asks for its server now."""
+    n = st.counts[AT_ONCE]
+    if n == len(st.at_once):
+        st.counts[FULL] = 1  # entries ran out before
+        return
+    st.at_once[n] = entry
+    st.counts[AT_ONCE] = n + 1
+
+
+@hot
+def order_at_once(st: State) -> None:
+    """Put those that ask now into the order in which servers take them: seldom more than one."""
+    for i in range(1, st.counts[AT_ONCE]):
+        entry = st.at_once[i]
+        at = i
+        while at > 0 and before(st, entry, st.at_once[at - 1]):
+            st.at_once[at] = st.at_once[at - 1]
+            at -= 1
+        st.at_once[at] = entry
 
 
 @hot

@@ -3,8 +3,9 @@
 Rules that make the order of processing irrelevant, so that the SimPy engine gives the same times
 bit for bit: at one time, everything that happens (arrivals, ends) is taken in before any server
 decides whom it serves next; servers decide in the order of their numbers; a server serves by
-(arrival time, task, unit, hop, packet). Cost: about two heap operations a hop of a packet, each
-logarithmic in the number of servers and of messages in flight.
+(arrival time, task, unit, hop, packet). Cost: about one heap operation a hop of a packet (two where
+it is stored before it is forwarded), logarithmic in the number of busy servers and of messages in
+flight.
 """
 
 from __future__ import annotations
@@ -76,18 +77,26 @@ def _ready(a: Arrays, c: Constants, st: State, w: Where, task: int, unit: int, n
     key = int(np.int64(instance_key(c.task_key, w.batch, a.noise_id[task], unit)))
     if a.kind[task] == _COMPUTE or a.kind[task] == _PROBE:
         server = c.n_channels + c.n_ports + a.core[task]
-        q.enqueue(st, server, q.new_entry(st, task, unit, -1, 0, -1, key, now, now))
+        entry = q.new_entry(st, task, unit, -1, 0, -1, key, now, now)
+        if c.ahead:
+            q.ask_at_once(st, entry)
+            return
+        q.enqueue(st, server, entry)
         q.wake(st, server, now)
         return
     root0 = a.hop_offsets[task]
     for hop in range(root0, root0 + a.n_roots[task]):
         server = a.hops[hop, h.SERVER]
-        q.enqueue(st, server, q.new_entry(st, task, unit, hop, 0, -1, key, now, -np.inf))
-        q.wake(st, server, now)
+        entry = q.new_entry(st, task, unit, hop, 0, -1, key, now, -np.inf)
+        if c.ahead:
+            q.ask_at_once(st, entry)
+        else:
+            q.enqueue(st, server, entry)
+            q.wake(st, server, now)
 
 
 @hot
-def _count_down(
+def count_down(
     a: Arrays, c: Constants, st: State, w: Where, event: int, unit: int, now: float
 ) -> None:
     """An event instance has happened: whoever waits for nothing else is ready."""
@@ -109,7 +118,8 @@ def _count_down(
 
 
 @hot
-def _drift(c: Constants, out: Out, server: int, now: float) -> float:
+def drift(c: Constants, out: Out, server: int, now: float) -> float:
+    """How many times longer a server takes now than on average."""
     return drift_factor(
         server, now, c.drift_key, c.drift, c.drift_correlation, c.drift_window,
         out.windows, out.levels,
@@ -117,7 +127,7 @@ def _drift(c: Constants, out: Out, server: int, now: float) -> float:
 
 
 @hot
-def _end_of_service(
+def end_of_service(
     st: State, slow: Slow, out: Out, server: int, now: float, work: float, seen: int
 ) -> float:
     """When work that a server starts now is done, its slow times included; counts it.
@@ -156,10 +166,28 @@ def _serve_core(
     task, unit, key = st.entry[entry, q.TASK], st.entry[entry, q.UNIT], st.entry[entry, q.KEY]
     q.dequeue(st, server, entry)
     q.free_entry(st, entry)
+    compute(a, c, st, slow, out, w, server, task, unit, key, now)
+
+
+@hot
+def compute(
+    a: Arrays,
+    c: Constants,
+    st: State,
+    slow: Slow,
+    out: Out,
+    w: Where,
+    server: int,
+    task: int,
+    unit: int,
+    key: int,
+    now: float,
+) -> None:
+    """A core starts a task: inputs are consumed now, if nobody did it earlier."""
     work = a.work[task]
     if a.kind[task] == _COMPUTE:
         work = work / a.server_speed[server] * draw(a.core_table, np.uint64(key), 0, 0)
-        work = work * _drift(c, out, server, now)
+        work = work * drift(c, out, server, now)
         out.sums[server, BYTES] += a.work[task]
         for d in range(a.dep_offsets[task], a.dep_offsets[task + 1]):
             event = a.dep_events[d]
@@ -167,9 +195,9 @@ def _serve_core(
             source = 0 if a.once[of] else unit - a.dep_lags[d]
             if source >= 0 and a.kind[of] != _COMPUTE and a.kind[of] != _PROBE:
                 at = (event - w.event0) * w.n_units + source
-                if np.isnan(out.consume[at]):
+                if not out.consume[at] <= now:  # NaN: not consumed yet
                     out.consume[at] = now
-    end = _end_of_service(st, slow, out, server, now, work, -1)
+    end = end_of_service(st, slow, out, server, now, work, -1)
     out.sums[server, HELD] += end - now
     event = a.event_offsets[task]
     at = (event - w.event0) * w.n_units + unit
@@ -190,10 +218,29 @@ def _serve_port(
     key = st.entry[entry, q.KEY]
     q.dequeue(st, server, entry)
     q.free_entry(st, entry)
+    pass_port(a, c, st, slow, out, w, server, task, unit, hop, key, now)
+
+
+@hot
+def pass_port(
+    a: Arrays,
+    c: Constants,
+    st: State,
+    slow: Slow,
+    out: Out,
+    w: Where,
+    server: int,
+    task: int,
+    unit: int,
+    hop: int,
+    key: int,
+    now: float,
+) -> None:
+    """A port starts to serve a message."""
     work = c.port_latency + a.message_bytes[task] / a.server_speed[server]
-    work = work * _drift(c, out, server, now)
+    work = work * drift(c, out, server, now)
     at_hop = (hop - w.hop0) * w.n_units + unit
-    end = _end_of_service(st, slow, out, server, now, work, at_hop)
+    end = end_of_service(st, slow, out, server, now, work, at_hop)
     out.sums[server, BYTES] += a.message_bytes[task]
     out.sums[server, HELD] += end - now
     if len(out.hop_cycles):
@@ -211,6 +258,15 @@ def _serve_port(
     for k in range(child, child + a.hops[hop, h.N_CHILDREN]):
         train = q.new_entry(st, task, unit, k, 0, -1, key, arrival, end)
         q.push(st, arrival, (train << 2) | q.ARRIVE)
+
+
+@hot
+def _arrive(c: Constants, st: State, time: float, entry: int) -> None:
+    """A packet is on its way to its next channel."""
+    if c.cut_through:
+        q.line_up(st, time, entry)  # one router delay from now, like every other
+    else:
+        q.push(st, time, (entry << 2) | q.ARRIVE)
 
 
 @hot
@@ -232,9 +288,9 @@ def _serve_channel(
         q.dequeue(st, server, entry)
     work = n_bytes / a.server_speed[server]
     work = work * draw(a.link_table, np.uint64(key), a.hops[hop, h.INDEX], packet)
-    work = work * _drift(c, out, server, now)
+    work = work * drift(c, out, server, now)
     at_hop = (hop - w.hop0) * w.n_units + unit
-    own = _end_of_service(st, slow, out, server, now, work, at_hop)
+    own = end_of_service(st, slow, out, server, now, work, at_hop)
     out.sums[server, BYTES] += n_bytes
     if len(out.hop_cycles):
         out.hop_cycles[at_hop] += own - now
@@ -262,7 +318,7 @@ def _serve_channel(
     if n_children == 0 or to_port:
         if not stays:
             q.free_entry(st, entry)
-        _land(a, c, st, out, w, task, unit, hop, key, tail)
+        land(a, c, st, out, w, task, unit, hop, key, tail)
         return
     arrival = (now if c.cut_through else tail) + c.router_delay
     if not stays:
@@ -271,16 +327,15 @@ def _serve_channel(
         st.entry[entry, q.SLOT] = -1
         st.entry_time[entry, q.ARRIVAL] = arrival
         st.entry_time[entry, q.TAIL] = tail
-        q.push(st, arrival, (entry << 2) | q.ARRIVE)
+        _arrive(c, st, arrival, entry)
         child += 1
         n_children -= 1
     for k in range(child, child + n_children):
-        copy = q.new_entry(st, task, unit, k, packet, -1, key, arrival, tail)
-        q.push(st, arrival, (copy << 2) | q.ARRIVE)
+        _arrive(c, st, arrival, q.new_entry(st, task, unit, k, packet, -1, key, arrival, tail))
 
 
 @hot
-def _land(
+def land(
     a: Arrays,
     c: Constants,
     st: State,
@@ -344,8 +399,9 @@ def _enter(a: Arrays, c: Constants, st: State, out: Out, flight: int, now: float
     st.entry[flight, q.PACKET] = n_children
     arrival = now + c.router_delay
     for k in range(child, child + n_children):
-        copy = q.new_entry(st, task, unit, k, packet, flight, key, arrival, release)
-        q.push(st, arrival, (copy << 2) | q.ARRIVE)
+        q.line_up(
+            st, arrival, q.new_entry(st, task, unit, k, packet, flight, key, arrival, release)
+        )
 
 
 @hot
@@ -364,7 +420,7 @@ def _leave(a: Arrays, c: Constants, st: State, out: Out, slot: int, now: float) 
 
 
 @hot
-def _begin(a: Arrays, c: Constants, st: State, slow: Slow, w: Where) -> None:
+def begin(a: Arrays, c: Constants, st: State, slow: Slow, w: Where) -> None:
     """Count what every task instance waits for; those that wait for nothing are ready."""
     if len(slow.times):
         for server in range(len(slow.offsets) - 1):
@@ -383,14 +439,31 @@ def _begin(a: Arrays, c: Constants, st: State, slow: Slow, w: Where) -> None:
                 _ready(a, c, st, w, task, unit, w.start)
 
 
+@hot
+def finish(out: Out) -> None:
+    """What nobody took is consumed when it is ejected."""
+    for i in range(len(out.consume)):
+        if np.isnan(out.consume[i]):
+            out.consume[i] = out.eject[i]
+
+
 @loop
 def run_loop(a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where) -> float:
     """Run a phase; returns the time of its last event."""
-    _begin(a, c, st, slow, w)
+    begin(a, c, st, slow, w)
     end = w.start
-    while q.take_top(st) and st.counts[q.FULL] == 0:
-        now = st.heap_time[0]
-        item = st.heap_item[0]
+    while st.counts[q.FULL] == 0:
+        source = q.next_of(st)
+        if source == q.NOTHING:
+            break
+        if source == q.OF_LINE:
+            first = st.counts[q.FIRST]
+            st.counts[q.FIRST] = (first + 1) & (len(st.line_time) - 1)
+            now = st.line_time[first]
+            item = (st.line_entry[first] << 2) | q.ARRIVE
+        else:
+            now = st.heap_time[0]
+            item = st.heap_item[0]
         server = -1
         if item >= q.DECIDE:
             server = int(item - q.DECIDE)
@@ -409,7 +482,7 @@ def run_loop(a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where)
             elif what == q.HAPPEN:
                 end = now
                 event = number // w.n_units
-                _count_down(a, c, st, w, w.event0 + event, number - event * w.n_units, now)
+                count_down(a, c, st, w, w.event0 + event, number - event * w.n_units, now)
             elif what == q.ENTER:
                 _ask_for_room(a, c, st, out, number, now)
             else:
@@ -423,7 +496,5 @@ def run_loop(a: Arrays, c: Constants, st: State, slow: Slow, out: Out, w: Where)
         else:
             _serve_core(a, c, st, slow, out, w, server, now)
         q.wake(st, server, now)
-    for i in range(len(out.consume)):
-        if np.isnan(out.consume[i]):
-            out.consume[i] = out.eject[i]
+    finish(out)
     return end

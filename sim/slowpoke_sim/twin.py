@@ -76,6 +76,7 @@ class DigitalTwin:
         pair_hop = np.repeat(np.arange(len(hops.server)), np.diff(hops.event_offsets))
         pair_event = hops.events
         pair_server = hops.server[pair_hop]
+        event_offsets = hops.event_offsets
         n_channels = program.chip.n_channels
         sums, counts = np.zeros(len(pair_hop)), np.zeros(len(pair_hop))
         # a port that is not a root stores a write: its service is behind the ejection
@@ -84,7 +85,7 @@ class DigitalTwin:
             tasks = program.group_offsets[phase.group : phase.group + 2]
             hop0, hop1 = hops.offsets[tasks]
             event0 = program.event_offsets[tasks[0]]
-            pairs = slice(int(hops.event_offsets[hop0]), int(hops.event_offsets[hop1]))
+            pairs = slice(int(event_offsets[hop0]), int(event_offsets[hop1]))
             rows = pair_event[pairs] - event0
             latency = (phase.eject - phase.first)[rows]
             service = phase.hop_cycles[pair_hop[pairs] - hop0]

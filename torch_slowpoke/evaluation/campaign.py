@@ -260,34 +260,51 @@ def _submitted(
     keeper: _Keeper,
     left: dict[str, Task] | None = None,
 ) -> float:
-    """Through an executor, a window of tasks at a time; returns when preparation was over."""
-    # One process makes what a workload needs; the others find it in the cache.
-    made = [executor.submit(prepare, *home) for home in _homes(tasks)]
-    for one in made:
-        one.result()
+    """Through an executor, a window of tasks at a time; returns when preparation was over.
+
+    One process makes what a workload needs, the others find it in the cache; whoever is idle while
+    the last of it is made begins with tasks whose workload is ready.
+    """
     prepared = time.perf_counter()
-    waiting = deque(tasks)
+    of_home: dict[Workload, list[Task]] = {}
+    for task in tasks:
+        of_home.setdefault(home_workload(task), []).append(task)
+    making: dict[cf.Future[None], Workload] = {
+        executor.submit(prepare, *home): home[0] for home in _homes(tasks)
+    }
+    waiting: deque[Task] = deque()
     running: dict[cf.Future[list[Row]], Task] = {}
     width = 2 * max(getattr(executor, "_max_workers", 0) or (os.cpu_count() or 1), 8)
     try:
-        while waiting or running:
+        while making or waiting or running:
             while waiting and len(running) < width:
                 task = waiting.popleft()
                 running[executor.submit(execute, task)] = task
-            finished = cf.wait(running, return_when=cf.FIRST_COMPLETED).done
+            everything: list[cf.Future[Any]] = [*making, *running]
+            finished = cf.wait(everything, return_when=cf.FIRST_COMPLETED).done
             # what succeeded is kept before what failed is told
             for future in sorted(finished, key=lambda one: one.exception() is not None):
-                task = running.pop(future)
-                keeper.keep(future.result())
-                if left is not None:
-                    left.pop(task.id)
+                if future in making:
+                    future.result()
+                    waiting.extend(of_home[making.pop(future)])
+                    prepared = time.perf_counter()
+                else:
+                    task = running.pop(future)
+                    keeper.keep(future.result())
+                    if left is not None:
+                        left.pop(task.id)
     except BaseException:
-        for future in running:
+        begun: list[cf.Future[Any]] = [*making, *running]
+        for future in begun:
             future.cancel()
         raise
     return prepared
 
 
 def _homes(tasks: Sequence[Task]) -> list[tuple[Workload, tuple[Detector, ...]]]:
-    """Each workload or variant that the tasks need, once, with who will judge it."""
-    return list({home_workload(task): task.detectors for task in tasks}.items())
+    """Each workload or variant that the tasks need, once, with who will judge it.
+
+    The models themselves first: variants find their graphs in the cache.
+    """
+    homes = {home_workload(task): task.detectors for task in tasks}
+    return sorted(homes.items(), key=lambda home: home[0].variant)

@@ -16,10 +16,10 @@ from slowpoke_mapping.faults import Fault
 from slowpoke_mapping.program import Program
 from slowpoke_mapping.scale import Scale
 from slowpoke_sim.machine import Run, run
+from slowpoke_tracer.detect.observations import recorded
 from slowpoke_tracer.detector import Context, Detector, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis, Suspect
 from slowpoke_tracer.monitor import OnlineDetector
-from slowpoke_tracer.recorder import record
 from slowpoke_tracer.robust import RobustDetector
 from slowpoke_tracer.trace import Trace
 from torch_slowpoke.evaluation.background import with_background, without_background
@@ -137,7 +137,7 @@ def execute(task: Task) -> list[Row]:
     began = time.perf_counter()
     observed = observe_case(task)
     program = observed.home.program
-    sketch = record(observed.trace, program, observed.home.sketch)
+    sketch = recorded(observed.trace, program, observed.home.sketch)
     prepared = time.perf_counter() - began
     rows = []
     for kind in task.evidence:

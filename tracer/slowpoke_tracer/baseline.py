@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slowpoke_mapping.faults import Fault
 from slowpoke_mapping.program import Program
 from slowpoke_mapping.scale import Scale
-from slowpoke_tracer.cells import cells_of
+from slowpoke_tracer.cells import Cells, cells_of, cells_of_codes, empty_cells, fold_durations
 from slowpoke_tracer.patterns import COMPUTE, PORT, TRANSFER, Patterns
 from slowpoke_tracer.recorder import Recorder, SketchConfig
 from slowpoke_tracer.sketch import Sketch
@@ -160,15 +160,16 @@ def twin_baseline(
         scale: Speeds to replay with.
         progress: Called with (done, total) replays.
     """
-    sketches = []
     seeds = replay_seeds(seed, n_runs)
-    for number, replay_seed in enumerate(seeds):
-        sketches.append(replayer.sketch(replay_seed, scale))
-        progress(number + 1, n_runs)
+    sketch, cycles = replayer.sketch_and_cycles(seeds[0], scale)
+    cells = [cells_of(sketch, replayer.patterns)]
+    progress(1, n_runs)
+    for number, replay_seed in enumerate(seeds[1:], 2):
+        cells.append(replayer.healthy_cells(replay_seed, scale))
+        progress(number, n_runs)
     shares = sum(twin.shares(s, scale) for s in seeds[:3]) / min(3, n_runs)
     source = f"{n_runs} replays of the digital twin"
-    cycles = replayer.group_cycles(seeds[0], scale)
-    return _baseline(twin.program, replayer.patterns, sketches, shares, cycles, scale, source)
+    return _baseline(twin.program, replayer.patterns, cells, shares, cycles, scale, source)
 
 
 def profile_baseline(
@@ -189,7 +190,8 @@ def profile_baseline(
         shares = route_shares(program)
     source = f"{len(profiles)} recorded profiles"
     cycles = _compute_cycles(program, profiles)
-    return _baseline(program, patterns, list(profiles), shares, cycles, Scale(), source)
+    cells = [cells_of(profile, patterns) for profile in profiles]
+    return _baseline(program, patterns, cells, shares, cycles, Scale(), source)
 
 
 def replay_seeds(seed: int, n: int) -> list[int]:
@@ -211,17 +213,37 @@ class Replayer:
 
     def sketch(self, seed: int, scale: Scale = Scale(), faults: Sequence[Fault] = ()) -> Sketch:
         """The sketch of one replay."""
+        return self.sketch_and_cycles(seed, scale, faults)[0]
+
+    def healthy_cells(self, seed: int, scale: Scale = Scale()) -> Cells:
+        """The cells of one healthy replay, as of its sketch, without a record of its events."""
+        program, patterns = self.twin.program, self.patterns
+        if program.chip.clock_skew_cycles > 0:
+            # durations between two counters are rounded as differences of what these show
+            return cells_of(self.sketch(seed, scale), patterns)
+        cells = empty_cells(len(patterns), self.n_epochs)
+        for index, times in enumerate(self.twin.phases(seed, scale).healthy()):
+            batch, group = divmod(index, program.n_groups)
+            tasks = program.group_offsets[group : group + 2]
+            events = slice(*(int(event) for event in program.event_offsets[tasks]))
+            epoch = self.n_epochs * batch // program.n_batches
+            for durations, rows in (
+                (times.duration, patterns.of_event[events]),
+                (times.port_duration, patterns.port_of_event[events]),
+            ):
+                fold_durations(np.ascontiguousarray(durations), rows, epoch, *cells)
+        return cells_of_codes(*cells)
+
+    def sketch_and_cycles(
+        self, seed: int, scale: Scale = Scale(), faults: Sequence[Fault] = ()
+    ) -> tuple[Sketch, NDArray[np.float64]]:
+        """The sketch of one replay, and (n_groups,) the mean duration of each group in a batch."""
+        program = self.twin.program
         config = SketchConfig(n_epochs=self.n_epochs, max_length=max(len(self.patterns), 1))
-        recorder = Recorder(self.twin.program, config, self.patterns)
+        recorder = Recorder(program, config, self.patterns)
+        cycles, before = np.zeros(program.n_groups), 0.0
         for block in self.twin.replay(faults, seed, scale):
             recorder.add(block)
-        return recorder.result()
-
-    def group_cycles(self, seed: int, scale: Scale = Scale()) -> NDArray[np.float64]:
-        """(n_groups,) mean duration of each layer group in one batch of a healthy replay."""
-        program = self.twin.program
-        cycles, before = np.zeros(program.n_groups), 0.0
-        for block in self.twin.replay((), seed, scale):
             ends = [np.max(block.compute["end_cycles"], initial=before)]
             for name in ("eject_cycles", "consume_cycles"):
                 ends.append(np.max(block.transfers[name], initial=before))
@@ -229,7 +251,7 @@ class Replayer:
             if len(group):
                 cycles[group[0]] += (max(ends) - before) / program.n_batches
                 before = max(ends)
-        return cycles
+        return recorder.result(), cycles
 
 
 def route_shares(program: Program) -> sp.csr_matrix:
@@ -266,13 +288,12 @@ def route_shares(program: Program) -> sp.csr_matrix:
 def _baseline(
     program: Program,
     patterns: Patterns,
-    sketches: list[Sketch],
+    cells: list[Cells],
     event_shares: sp.csr_matrix,
     group_cycles: NDArray[np.float64],
     scale: Scale,
     source: str,
 ) -> Baseline:
-    cells = [cells_of(sketch, patterns) for sketch in sketches]
     log_means = np.stack([c.log_mean for c in cells]).astype(np.float32)
     return Baseline(
         patterns=patterns,
@@ -280,7 +301,7 @@ def _baseline(
         log_maxima=np.stack([c.log_max for c in cells]).astype(np.float32),
         log_minima=np.stack([c.log_min for c in cells]).astype(np.float32),
         shares=_pattern_shares(program, patterns, event_shares, log_means),
-        steady=_steady(program, sketches[0].n_epochs),
+        steady=_steady(program, log_means.shape[2]),
         group_cycles=group_cycles,
         scale=scale,
         source=source,

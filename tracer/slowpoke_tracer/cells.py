@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slowpoke_mapping.compiled import compiled_untyped
 from slowpoke_mapping.errors import SlowpokeError
+from slowpoke_tracer.layout import LOG_STEPS, LOG_SUM_MAX, MIN_DURATION_CYCLES
 from slowpoke_tracer.patterns import Patterns
 from slowpoke_tracer.sketch import Sketch
+from slowpoke_tracer.static_sketch import EMPTY_MIN, log_code
 
 KEY = ("recorder", "kind", "op", "group", "src", "dst", "role", "work")
 """Fields that identify a pattern (SlowPoke section 3.3: location and resource footprint)."""
@@ -51,6 +54,54 @@ def cells_of(sketch: Sketch, patterns: Patterns) -> Cells:
         result.append(full)
     log_sum, log_max, log_min = result
     return Cells(count, log_sum / np.maximum(count, 1), log_max, log_min)
+
+
+Codes = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
+"""(n_patterns, n_epochs) records, and of the codes of their ln(duration) sum, largest, smallest."""
+
+
+def empty_cells(n_patterns: int, n_epochs: int) -> Codes:
+    """Cells to be filled by `fold_durations`."""
+    shape = (n_patterns, n_epochs)
+    return (
+        np.zeros(shape, np.int64), np.zeros(shape, np.int64),
+        np.full(shape, -1, np.int32), np.full(shape, EMPTY_MIN, np.int32),
+    )  # fmt: skip
+
+
+@compiled_untyped
+def fold_durations(durations, rows, epoch, count, log_sum, log_max, log_min):  # type: ignore[no-untyped-def]
+    """Add (n_events, n_units) durations, NaN for none, to the patterns of the events, -1 for none.
+
+    In the steps in which a sketch holds them, so that the cells are those of a sketch.
+    """
+    for event in range(durations.shape[0]):
+        row = rows[event]
+        if row < 0:
+            continue
+        for unit in range(durations.shape[1]):
+            duration = durations[event, unit]
+            if duration == duration:
+                code = log_code(max(duration, MIN_DURATION_CYCLES))
+                count[row, epoch] += 1
+                log_sum[row, epoch] += code
+                log_max[row, epoch] = max(log_max[row, epoch], code)
+                log_min[row, epoch] = min(log_min[row, epoch], code)
+
+
+def cells_of_codes(
+    count: NDArray[np.int64],
+    log_sum: NDArray[np.int64],
+    log_max: NDArray[np.int32],
+    log_min: NDArray[np.int32],
+) -> Cells:
+    """The cells of what `fold_durations` added up."""
+    seen = count > 0
+    mean, largest, smallest = (
+        np.where(seen, values / LOG_STEPS, np.nan)
+        for values in (np.minimum(log_sum, LOG_SUM_MAX), log_max, log_min)
+    )
+    return Cells(count, mean / np.maximum(count, 1), largest, smallest)
 
 
 def _rows(sketch: Sketch, patterns: Patterns) -> NDArray[np.int64]:

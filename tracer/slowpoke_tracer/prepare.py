@@ -33,6 +33,7 @@ from slowpoke_tracer.detect.scan import Scanner
 from slowpoke_tracer.detector import Context
 from slowpoke_tracer.patterns import Patterns
 from slowpoke_tracer.phase_bank import PhaseBank, replayed_batches
+from slowpoke_tracer.remembered import remembered
 from slowpoke_tracer.sketch_config import SketchConfig
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class Prepared:
 
 
 _MEMORY: OrderedDict[tuple[str, RobustConfig], Prepared] = OrderedDict()
-_MEMORY_SIZE = 8
+_MEMORY_SIZE = 20
+"""Programs of a campaign, each with the robust detector's configuration and the monitor's."""
 
 
 def prepare(
@@ -133,7 +135,8 @@ def prepare(
         return _MEMORY[name]
     path = cache_folder() / f"baseline-{key}.npz"
     replayer = Replayer(context.twin, sketch.patterns(context.program), sketch.n_epochs)
-    kept = _load(path, replayer.patterns, scale)
+    same = next((p for (other, _), p in _MEMORY.items() if other == key), None)
+    kept = same.baseline if same else _load(path, replayer.patterns, scale)
     baseline = kept or twin_baseline(
         context.twin, replayer, n_runs=config.n_replays, seed=SEED, scale=scale
     )
@@ -149,12 +152,7 @@ def prepare(
 def _prepared(
     context: Context, baseline: Baseline, replayer: Replayer | None, config: RobustConfig
 ) -> Prepared:
-    candidates = Candidates.of(context.program.chip, baseline)
-    n_groups = context.program.n_groups
-    scanners = {
-        "mean": Scanner.of(baseline, baseline.means, candidates, n_groups),
-        "max": Scanner.of(baseline, baseline.maxima, candidates, n_groups),
-    }
+    candidates, scanners = _scanners(baseline, context.program)
     rate, least = config.false_positive_rate, config.least_score
     floors = {(name, family): least for name in scanners for family in (CORE, NETWORK)}
     floors["max", NETWORK] = config.least_max_score
@@ -167,6 +165,15 @@ def _prepared(
         context.program, baseline, candidates, scanners, thresholds, replayer, SEED,
         config.n_batches, config.n_instances,
     )  # fmt: skip
+
+
+@remembered
+def _scanners(baseline: Baseline, program: Program) -> tuple[Candidates, dict[str, Scanner]]:
+    candidates = Candidates.of(program.chip, baseline)
+    return candidates, {
+        "mean": Scanner.of(baseline, baseline.means, candidates, program.n_groups),
+        "max": Scanner.of(baseline, baseline.maxima, candidates, program.n_groups),
+    }
 
 
 def threshold(scanner: Scanner, family: int, floor: float, false_positive_rate: float) -> float:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from slowpoke_mapping.compiled import compiled_untyped
 from slowpoke_mapping.places import Core, Place
 from slowpoke_mapping.program import Program
 from slowpoke_tracer.detect.observations import Observations, observe, record_patterns
@@ -22,6 +23,13 @@ from slowpoke_tracer.patterns import Patterns
 from slowpoke_tracer.remembered import remembered
 from slowpoke_tracer.sketch import Sketch
 from slowpoke_tracer.trace import RAW_RECORD_BYTES
+
+
+class Used(NamedTuple):
+    """Places by pattern: pattern p uses places[offsets[p] : offsets[p + 1]]."""
+
+    offsets: NDArray[np.int64]
+    places: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +74,7 @@ class Events:
         """(n_transfers,) latency over that of the same message in an idle, nominal network."""
         chip, seen = self.program.chip, self.transfers
         size = seen.column("work").astype(np.float64)
-        services = np.diff(self.paths.indptr) + 2.0  # with injection and ejection
+        services = np.diff(self.links_used.offsets)[seen.pattern] + 2.0  # injection and ejection
         read = seen.column("src").astype(np.int64) < 0
         held = size / chip.link_bytes_per_cycle
         nominal = held * (services if chip.switching == "store_and_forward" else 1.0)
@@ -74,16 +82,6 @@ class Events:
         nominal = nominal + read * (chip.dram_latency_cycles + size / chip.dram_bytes_per_cycle)
         ratio: NDArray[np.float64] = seen.mean_cycles / np.maximum(nominal, 1.0)
         return ratio
-
-    @cached_property
-    def paths(self) -> sp.csr_matrix:
-        """(n_transfers, n_links) directed links that each message crosses."""
-        seen = self.transfers
-        return path_matrix(
-            seen.column("src").astype(np.int64),
-            seen.column("dst").astype(np.int64),
-            self.program.chip,
-        )
 
     @cached_property
     def physical_of(self) -> NDArray[np.int64]:
@@ -94,26 +92,42 @@ class Events:
         return np.array([number[int(a), int(b)] for a, b in ends], dtype=np.int64)
 
     @cached_property
-    def crossings(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(message, physical link) of every crossing, in order of the messages."""
-        message = np.repeat(np.arange(len(self.transfers)), np.diff(self.paths.indptr))
-        return message, self.physical_of[self.paths.indices]
+    def cores_used(self) -> Used:
+        """The core of each pattern of computations."""
+        core = self.compute.table["recorder"].astype(np.int64)
+        return Used(np.arange(len(core) + 1), core)
 
     @cached_property
-    def series(self) -> tuple[tuple[Place, NDArray[np.int64]], ...]:
-        """Every covered core with its computations, and every physical link with its crossings,
-        each in order of time."""
-        _, link = self.crossings
-        result = []
-        for offset, column in ((0, self.core), (self.program.chip.n_cores, link)):
-            order = np.argsort(column, kind="stable")
-            cuts = np.flatnonzero(np.diff(column[order])) + 1
-            result += [
-                (self.places[offset + int(column[part[0]])], part)
-                for part in np.split(order, cuts)
-                if len(part)
-            ]
-        return tuple(result)
+    def links_used(self) -> Used:
+        """The physical links that each pattern of messages crosses."""
+        src, dst = (self.transfers.table[name].astype(np.int64) for name in ("src", "dst"))
+        paths = path_matrix(src, dst, self.program.chip)
+        return Used(paths.indptr.astype(np.int64), self.physical_of[paths.indices])
+
+    def series(
+        self, core: NDArray[np.float64], message: NDArray[np.float64]
+    ) -> dict[Place, NDArray[np.float64]]:
+        """A metric of every covered core's computations, and of every physical link's crossings,
+        each in order of time.
+
+        Args:
+            core: (n_compute,) metric of computations.
+            message: (n_transfers,) metric of messages.
+        """
+        chip = self.program.chip
+        result = {}
+        for value, seen, used, first, n in (
+            (core, self.compute, self.cores_used, 0, chip.n_cores),
+            (message, self.transfers, self.links_used, chip.n_cores, len(chip.physical_links)),
+        ):
+            ends = np.zeros(n + 1, dtype=np.int64)
+            _count(seen.pattern, used.offsets, used.places, ends)
+            ends = np.cumsum(ends)
+            flat, cuts = np.empty(int(ends[-1])), ends.copy()
+            _part(seen.pattern, value, used.offsets, used.places, cuts, flat)
+            for i in np.flatnonzero(np.diff(ends)).tolist():
+                result[self.places[first + i]] = flat[ends[i] : ends[i + 1]]
+        return result
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
@@ -130,23 +144,32 @@ class Events:
             core: (n_compute,) metric of computations; `core_ratio` if None.
             message: (n_transfers,) metric of messages; `message_ratio` if None.
         """
+        if core is None and message is None:
+            return self._window_ratios
+        return self._window_means(core, message)
+
+    @cached_property
+    def _window_ratios(self) -> NDArray[np.float64]:
+        return self._window_means(None, None)
+
+    def _window_means(
+        self, core: NDArray[np.float64] | None, message: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
         core = self.core_ratio if core is None else core
         message = self.message_ratio if message is None else message
-        n_cores, n_links = self.program.chip.n_cores, len(self.program.chip.physical_links)
-        which, link = self.crossings
+        chip = self.program.chip
         parts = []
-        for value, window, column, weight, width in (
-            (core, self.compute.window, self.core, self.compute.count, n_cores),
-            (message[which], self.transfers.window[which], link, self.transfers.count[which],
-             n_links),
-        ):  # fmt: skip
-            cell = window * width + column
-            size = self.n_windows * width
-            total = np.bincount(cell, value * weight, size)
-            count = np.bincount(cell, weight, size)
-            mean = np.full(size, np.nan)
+        for value, seen, used, n in (
+            (core, self.compute, self.cores_used, chip.n_cores),
+            (message, self.transfers, self.links_used, len(chip.physical_links)),
+        ):
+            total, count = (
+                cell_sums(seen.pattern, seen.window, weight, used, self.n_windows, n)
+                for weight in (value * seen.count, seen.count)
+            )
+            mean = np.full(total.shape, np.nan)
             np.divide(total, count, out=mean, where=count > 0)
-            parts.append(mean.reshape(self.n_windows, width))
+            parts.append(mean)
         return np.concatenate(parts, axis=1)
 
     def window_latency(self) -> NDArray[np.float64]:
@@ -156,6 +179,52 @@ class Events:
             np.minimum.at(start, seen.window, seen.start_cycles)
             np.maximum.at(end, seen.window, seen.end_cycles)
         return np.where(end > start, end - start, np.nan)
+
+
+def cell_sums(
+    pattern: NDArray[np.int64],
+    window: NDArray[np.integer],
+    weight: NDArray[np.float64],
+    used: Used,
+    n_windows: int,
+    n_places: int,
+) -> NDArray[np.float64]:
+    """(n_windows, n_places) sums of the weights of the events that use a place.
+
+    Args:
+        pattern: (n_events,) of each event.
+        window: (n_events,) where it counts.
+        weight: (n_events,) what it adds.
+        used: Places of each pattern.
+        n_windows: Number of windows.
+        n_places: Number of places.
+    """
+    sums = np.zeros((n_windows, n_places))
+    weight = np.asarray(weight, dtype=np.float64)
+    _add_up(pattern, window, weight, used.offsets, used.places, sums)
+    return sums
+
+
+@compiled_untyped
+def _add_up(pattern, window, weight, offsets, places, sums):  # type: ignore[no-untyped-def]
+    for event in range(len(pattern)):
+        for k in range(offsets[pattern[event]], offsets[pattern[event] + 1]):
+            sums[window[event], places[k]] += weight[event]
+
+
+@compiled_untyped
+def _count(pattern, offsets, places, after):  # type: ignore[no-untyped-def]
+    for event in range(len(pattern)):
+        for k in range(offsets[pattern[event]], offsets[pattern[event] + 1]):
+            after[places[k] + 1] += 1
+
+
+@compiled_untyped
+def _part(pattern, value, offsets, places, at, flat):  # type: ignore[no-untyped-def]
+    for event in range(len(pattern)):
+        for k in range(offsets[pattern[event]], offsets[pattern[event] + 1]):
+            flat[at[places[k]]] = value[event]
+            at[places[k]] += 1
 
 
 @remembered

@@ -15,6 +15,7 @@ from slowpoke_mapping.places import Core, Place
 from slowpoke_mapping.program import Program
 from slowpoke_tracer.baselines.events import Events, events_of, raw_trace_bytes
 from slowpoke_tracer.baselines.learn import sklearn_module
+from slowpoke_tracer.detect.routes import numbered
 from slowpoke_tracer.detector import Context, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis
 from slowpoke_tracer.suspects import scored_diagnosis
@@ -79,8 +80,8 @@ def aimd_scores(
     group = seen.column("group").astype(np.int64)
     op = seen.column("op").astype(np.int64)
     # peers: the same operator in the same group, over the whole run
-    _, peer = np.unique(np.stack([group, op]), axis=1, return_inverse=True)
-    peer = peer.ravel()
+    n_ops = int(op.max(initial=0)) + 2  # an operator may be -1
+    _, peer = numbered(group * n_ops + op + 1, (int(group.max(initial=0)) + 1) * n_ops)
     order = np.lexsort((events.core_ratio, peer))
     bounds = np.concatenate([[0], np.cumsum(np.bincount(peer))])
     middle = (bounds[:-1] + bounds[1:] - 1) // 2
@@ -88,7 +89,7 @@ def aimd_scores(
     late = events.core_ratio > timeout * median
     # stages in the order in which they began
     key = seen.window * events.program.n_groups + group
-    _, stage = np.unique(key, return_inverse=True)
+    _, stage = numbered(key, events.n_windows * events.program.n_groups)
     n_stages, n_cores = int(stage.max(initial=-1)) + 1, events.program.chip.n_cores
     begun = np.full(n_stages, np.inf)
     np.minimum.at(begun, stage, seen.start_cycles)

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from slowpoke_mapping.program import Program, TaskKind
 from slowpoke_tracer.baselines.events import Events, events_of, raw_trace_bytes
 from slowpoke_tracer.detect.observations import recorded_alike
+from slowpoke_tracer.detect.routes import path_matrix
 from slowpoke_tracer.detector import Context, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis
+from slowpoke_tracer.remembered import remembered
 from slowpoke_tracer.suspects import scored_diagnosis
 
 
@@ -128,24 +130,25 @@ def peak_z(
     return result
 
 
+@remembered
 def upstream_places(events: Events) -> list[NDArray[np.int64]]:
     """What each place waits for: a core for the links into it, a link for what feeds it.
 
     A message makes a chain: its source core, the links of its path, its destination core.
     """
     chip = events.program.chip
-    src = events.transfers.column("src").astype(np.int64)
-    dst = events.transfers.column("dst").astype(np.int64)
+    n_ports = len(chip.dram_ports)
+    n_ends = n_ports + chip.n_cores
+    table, used = events.transfers.table, np.unique(events.transfers.pattern)
+    src, dst = (table[name][used].astype(np.int64) for name in ("src", "dst"))
+    ends = np.unique((src + n_ports) * n_ends + dst + n_ports)
+    src, dst = ends // n_ends - n_ports, ends % n_ends - n_ports
     pairs: set[tuple[int, int]] = set()
-    seen: set[tuple[int, int]] = set()
-    paths, physical = events.paths, events.physical_of
-    for i, ends in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
-        if ends in seen:
-            continue
-        seen.add(ends)
-        links = [chip.n_cores + int(physical[k])
-                 for k in paths.indices[paths.indptr[i] : paths.indptr[i + 1]]]  # fmt: skip
-        chain = [ends[0]] * (ends[0] >= 0) + links + [ends[1]] * (ends[1] >= 0)
+    paths = path_matrix(src, dst, chip)
+    on_path = (chip.n_cores + events.physical_of[paths.indices]).tolist()
+    for i, (a, b) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
+        links = on_path[paths.indptr[i] : paths.indptr[i + 1]]
+        chain = [a] * (a >= 0) + links + [b] * (b >= 0)
         pairs.update(zip(chain[1:], chain[:-1], strict=True))
     upstream: list[list[int]] = [[] for _ in events.places]
     for here, before in sorted(pairs):

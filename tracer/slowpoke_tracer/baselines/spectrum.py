@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slowpoke_mapping.program import Program
-from slowpoke_tracer.baselines.events import Events, events_of, raw_trace_bytes
+from slowpoke_tracer.baselines.events import Events, cell_sums, events_of, raw_trace_bytes
 from slowpoke_tracer.detector import Context, Evidence
 from slowpoke_tracer.diagnosis import Diagnosis
 from slowpoke_tracer.patterns import Patterns
+from slowpoke_tracer.remembered import remembered
 from slowpoke_tracer.suspects import scored_diagnosis
 
 
@@ -51,28 +52,26 @@ class SpectrumDetector:
         core_fails, message_fails = (
             _ratio_to_expected(events, profile, part) > self.slow for part in ("compute", "message")
         )
-        which, link = events.crossings
         n_windows = min(self.n_windows, events.n_windows)
+        n_cores, n_places = context.chip.n_cores, len(events.places)
+        n_links = n_places - n_cores
         of_window = np.arange(events.n_windows) * n_windows // events.n_windows
-        n_cores, n = context.chip.n_cores, len(events.places)
-        compute, messages = events.compute, events.transfers
-        everything = np.arange(len(compute))
-        value, covered = np.zeros(n), np.zeros(n, dtype=bool)
+        value, covered = np.zeros(n_places), np.zeros(n_places, dtype=bool)
         # computations and messages are two suites of tests: no computation covers a link
-        for seen, fails, test, place in (
-            (compute, core_fails, everything, events.core),
-            (messages, message_fails, which, n_cores + link),
+        for seen, fails, used, n, own in (
+            (events.compute, core_fails, events.cores_used, n_cores, slice(0, n_cores)),
+            (events.transfers, message_fails, events.links_used, n_links, slice(n_cores, None)),
         ):
             window = of_window[seen.window]
             total = np.bincount(window, seen.count * fails, n_windows)
-            cell = window[test] * n + place
-            ef = np.bincount(cell, (seen.count * fails)[test], n_windows * n).astype(np.float64)
-            ep = np.bincount(cell, (seen.count * ~fails)[test], n_windows * n).astype(np.float64)
-            covered |= (ef + ep).reshape(n_windows, n).any(axis=0)
+            ef, ep = (
+                cell_sums(seen.pattern, window, seen.count * these, used, n_windows, n)
+                for these in (fails, ~fails)
+            )
+            covered[own] |= (ef + ep).any(axis=0)
             for this in np.flatnonzero(total >= self.min_failed):
-                part = slice(this * n, (this + 1) * n)
-                found = coefficient(self.coefficient, ef[part], ep[part], float(total[this]))
-                value = np.maximum(value, found)
+                found = coefficient(self.coefficient, ef[this], ep[this], float(total[this]))
+                value[own] = np.maximum(value[own], found)
         scores = {events.places[i]: float(value[i]) for i in np.flatnonzero(covered)}
         return scored_diagnosis(
             scores, self.threshold, scores, context.chip,
@@ -109,30 +108,32 @@ def coefficient(
     )
 
 
+@remembered
+def _numbers(events: Events) -> NDArray[np.int64]:
+    """(n_rows,) number of each row of the events' table among the program's patterns, or -1."""
+    table, known = events.compute.table, Patterns.of_program(events.program).table
+    if table is known:
+        return np.arange(len(known))
+    key = ["recorder", "kind", "op", "group", "src", "dst", "role", "work"]
+    index = {row: i for i, row in enumerate(known[key].tolist())}
+    return np.array([index.get(row, -1) for row in table[key].tolist()], dtype=np.int64)
+
+
 def _ratio_to_expected(events: Events, profile: Events | None, part: str) -> NDArray[np.float64]:
     """(n,) duration over the expected duration of the same pattern."""
-    key = ["recorder", "kind", "op", "group", "src", "dst", "role", "work"]
-    seen = events.compute if part == "compute" else events.transfers
-    known = Patterns.of_program(events.program).table
-    index = {tuple(row): i for i, row in enumerate(known[key].tolist())}
-
-    def number(of: Events) -> NDArray[np.int64]:
-        table = (of.compute if part == "compute" else of.transfers).table
-        rows = np.array([index.get(tuple(row), -1) for row in table[key].tolist()], dtype=np.int64)
-        return rows[(of.compute if part == "compute" else of.transfers).pattern]
-
-    expected = np.full(len(known) + 1, np.nan)
+    n_known = len(Patterns.of_program(events.program))
+    expected = np.full(n_known + 1, np.nan)
     if profile is not None:
-        rows = number(profile)
         other = profile.compute if part == "compute" else profile.transfers
-        total = np.bincount(rows, other.mean_cycles * other.count, len(known))
-        count = np.bincount(rows, other.count, len(known))
+        rows = _numbers(profile)[other.pattern]
+        total = np.bincount(rows, other.mean_cycles * other.count, n_known)
+        count = np.bincount(rows, other.count, n_known)
         np.divide(total, count, out=expected[:-1], where=count > 0)
-    mine = number(events)
-    order = np.lexsort((seen.mean_cycles, mine))
-    present, first, size = np.unique(mine[order], return_index=True, return_counts=True)
-    median = seen.mean_cycles[order][first + (size - 1) // 2]
-    unknown = np.isnan(expected[present])
-    expected[present[unknown]] = median[unknown]
+    seen = events.compute if part == "compute" else events.transfers
+    mine = _numbers(events)[seen.pattern]
+    unknown = np.flatnonzero(np.isnan(expected[mine]))
+    order = unknown[np.lexsort((seen.mean_cycles[unknown], mine[unknown]))]
+    new, first, size = np.unique(mine[order], return_index=True, return_counts=True)
+    expected[new] = seen.mean_cycles[order][first + (size - 1) // 2]
     ratio: NDArray[np.float64] = seen.mean_cycles / np.maximum(expected[mine], 1e-12)
     return ratio

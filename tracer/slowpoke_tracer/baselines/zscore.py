@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import rank_filter
 
+from slowpoke_mapping.compiled import compiled_untyped
 from slowpoke_mapping.errors import SlowpokeError
-from slowpoke_mapping.places import Core, Place
+from slowpoke_mapping.places import Place
 from slowpoke_mapping.program import Program
 from slowpoke_tracer.baselines.events import Events, events_of
 from slowpoke_tracer.detector import Context, Evidence
@@ -66,11 +66,7 @@ class ZScoreDetector:
 
     def _score(self, values: NDArray[np.float64]) -> float:
         z = running_z(values, self.min_history)
-        if len(z) < self.of:
-            return 0.0
-        kth = rank_filter(z, self.of - self.exceed, size=self.of)
-        whole = slice(self.of // 2, len(z) - (self.of - 1) // 2)  # windows inside the series
-        return float(kth[whole].max(initial=0.0))
+        return float(highest_rank(z, self.of - self.exceed, self.of))
 
     def storage_bytes(self, program: Program) -> float:
         """Bytes a core keeps: running moments of itself and of its four links."""
@@ -83,11 +79,7 @@ def component_series(
     """The metric of every covered core and physical link, in order of time."""
     core = events.compute.mean_cycles if metric == "raw" else events.core_ratio
     message = events.transfers.mean_cycles if metric == "raw" else events.message_ratio
-    crossing = message[events.crossings[0]]
-    return {
-        place: (core if isinstance(place, Core) else crossing)[part]
-        for place, part in events.series
-    }
+    return events.series(core, message)
 
 
 def running_z(values: NDArray[np.float64], min_history: int) -> NDArray[np.float64]:
@@ -98,12 +90,61 @@ def running_z(values: NDArray[np.float64], min_history: int) -> NDArray[np.float
     >>> running_z(np.array([1.0, 3.0, 5.0]), 2).tolist()
     [0.0, 0.0, 3.0]
     """
-    n = np.arange(len(values), dtype=np.float64)
+    z = np.empty(len(values))
+    _running_z(np.asarray(values, dtype=np.float64), min_history, z)
+    return z
+
+
+@compiled_untyped
+def _running_z(values, min_history, z):  # type: ignore[no-untyped-def]
     # sums of deviations from the first value: no cancellation where the mean is large
-    shift = values - values[0] if len(values) else values
-    total = np.concatenate([[0.0], np.cumsum(shift)[:-1]])[: len(values)]
-    square = np.concatenate([[0.0], np.cumsum(shift**2)[:-1]])[: len(values)]
-    mean = total / np.maximum(n, 1)
-    sd = np.sqrt(np.maximum(square / np.maximum(n, 1) - mean**2, 0.0))
-    ready = (n >= min_history) & (sd > 1e-9 * np.abs(values[0] if len(values) else 1.0))
-    return np.where(ready, (shift - mean) / np.where(ready, sd, 1.0), 0.0)
+    total, square = 0.0, 0.0
+    for i in range(len(values)):
+        shift = values[i] - values[0]
+        mean = total / max(i, 1)
+        sd = np.sqrt(max(square / max(i, 1) - mean * mean, 0.0))
+        z[i] = 0.0
+        if i >= min_history and sd > 1e-9 * abs(values[0]):
+            z[i] = (shift - mean) / sd
+        total += shift
+        square += shift * shift
+
+
+def highest_rank(values: NDArray[np.float64], rank: int, size: int) -> float:
+    """The highest that the value of a rank (0 the smallest) gets in a window; at least 0.
+
+    Args:
+        values: Of a series.
+        rank: In a window.
+        size: Of the windows, which lie inside the series.
+
+    >>> highest_rank(np.array([1.0, 5.0, 4.0, 2.0]), 1, 2)
+    5.0
+    >>> highest_rank(np.array([1.0, 5.0, 4.0, 2.0]), 0, 2)
+    4.0
+    """
+    return float(_highest_rank(values, rank, size, np.empty(size)))
+
+
+@compiled_untyped
+def _highest_rank(values, rank, size, window):  # type: ignore[no-untyped-def]
+    # only a window with enough values above the best so far has a better one
+    best, above = 0.0, 0
+    for i in range(len(values)):
+        above += values[i] > best
+        if i >= size:
+            above -= values[i - size] > best
+        if i + 1 < size or above < size - rank:
+            continue
+        for k in range(size):
+            value = values[i - k]
+            at = k
+            while at > 0 and window[at - 1] > value:
+                window[at] = window[at - 1]
+                at -= 1
+            window[at] = value
+        best = window[rank]
+        above = 0
+        for k in range(size):
+            above += values[i - k] > best
+    return best

@@ -6,6 +6,7 @@ A stage is one operator in one layer group and time window; its peers are the co
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import erf
 
 from slowpoke_tracer.detect.observations import Observations
+from slowpoke_tracer.detect.routes import numbered
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +78,17 @@ def stage_rates(seen: Observations, min_mean_cycles: float = 0.0) -> StageRates:
         return StageRates(none, none, none, none, zero, zero, zero, none)
     # the core that computes is the core that records
     names = ("group", "op", "recorder")
-    keys = np.stack([compute.window, *(compute.column(k).astype(np.int64) for k in names)])
-    rows, number = np.unique(keys, axis=1, return_inverse=True)
-    number = number.ravel()
+    keys = [compute.window, *(compute.column(k).astype(np.int64) for k in names)]
+    least = [int(key.min()) for key in keys]
+    widths = [int(key.max()) - low + 1 for key, low in zip(keys, least, strict=True)]
+    code = np.zeros(len(compute), dtype=np.int64)
+    for key, low, width in zip(keys, least, widths, strict=True):
+        code = code * width + (key - low)
+    found, number = numbered(code, math.prod(widths))
+    rows = np.empty((len(keys), len(found)), dtype=np.int64)
+    for i in range(len(keys) - 1, -1, -1):
+        found, rows[i] = np.divmod(found, widths[i])
+        rows[i] += least[i]
     n = rows.shape[1]
     work = compute.column("work").astype(np.float64) * compute.count
     time = compute.mean_cycles * compute.count

@@ -21,7 +21,7 @@ from scipy.optimize import nnls
 from slowpoke_mapping.chip import ChipConfig
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_tracer.detect.observations import Observations
-from slowpoke_tracer.detect.routes import path_matrix
+from slowpoke_tracer.detect.routes import numbered, path_matrix
 
 Method = Literal["em", "mlem", "nnls", "gd"]
 
@@ -103,8 +103,10 @@ def path_system(
     dst = seen.column("dst").astype(np.int64)
     size = seen.column("work").astype(np.float64)
     # constants first: the rest of the time is proportional to the bytes
-    pairs, number = np.unique(np.stack([src, dst]), axis=1, return_inverse=True)
-    number = number.ravel()
+    n_ports = len(chip.dram_ports)
+    n_ends = n_ports + chip.n_cores
+    ends, number = numbered((src + n_ports) * n_ends + dst + n_ports, n_ends**2)
+    pairs = np.stack([ends // n_ends - n_ports, ends % n_ends - n_ports])
     paths = path_matrix(pairs[0], pairs[1], chip)
     hops = np.diff(paths.indptr)
     known = chip.router_delay_cycles * (hops + 1) + chip.dram_latency_cycles * (pairs[0] < 0)
@@ -188,22 +190,28 @@ def _em(indptr, indices, data, time, weight, theta, n_iterations, tolerance):  #
     # E: the hops of a path share its surprise T - sum(mu) in proportion to their variances mu^2.
     # M: theta = sum n E[X] / sum n S. phi cancels in both.
     floor = FLOOR * theta.min()
+    size = np.zeros(len(theta))
+    for row in range(len(time)):
+        for k in range(indptr[row], indptr[row + 1]):
+            size[indices[k]] += weight[row] * data[k]
+    mus = np.empty(len(theta))
+    expected = np.empty(len(theta))
     for iteration in range(n_iterations):
-        expected = np.zeros(len(theta))
-        size = np.zeros(len(theta))
+        expected[:] = 0.0
         for row in range(len(time)):
+            first, n = indptr[row], indptr[row + 1] - indptr[row]
             total, variance = 0.0, 0.0
-            for k in range(indptr[row], indptr[row + 1]):
-                mu = data[k] * theta[indices[k]]
+            for k in range(n):
+                mu = data[first + k] * theta[indices[first + k]]
+                mus[k] = mu
                 total += mu
                 variance += mu * mu
             if variance <= 0.0:
                 continue
             surprise = (time[row] - total) / variance
-            for k in range(indptr[row], indptr[row + 1]):
-                mu = data[k] * theta[indices[k]]
-                expected[indices[k]] += weight[row] * (mu + mu * mu * surprise)
-                size[indices[k]] += weight[row] * data[k]
+            for k in range(n):
+                mu = mus[k]
+                expected[indices[first + k]] += weight[row] * (mu + mu * mu * surprise)
         change = 0.0
         for j in range(len(theta)):
             if size[j] > 0.0:

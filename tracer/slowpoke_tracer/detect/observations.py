@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,12 +69,12 @@ class Observations:
             self.n_windows, self.source,
         )  # fmt: skip
 
-    @property
+    @cached_property
     def compute(self) -> Observations:
         """The rows of computations."""
         return self.select(self.column("kind") == COMPUTE)
 
-    @property
+    @cached_property
     def transfers(self) -> Observations:
         """The rows of messages."""
         return self.select(self.column("kind") == TRANSFER)
@@ -92,14 +93,19 @@ def observe(
 
     Cost: a few passes over the cells or records.
     """
-    return _observed(evidence, program, n_windows)
+    # one key for one answer: None and the number that it stands for are the same
+    if isinstance(evidence, Sketch):
+        n = min(n_windows or evidence.n_epochs, evidence.n_epochs)
+    else:
+        n = min(n_windows or DEFAULT_WINDOWS, max(evidence.meta.n_batches, 1))
+    return _observed(evidence, program, n)
 
 
 @remembered
-def _observed(evidence: Sketch | Trace, program: Program, n_windows: int | None) -> Observations:
+def _observed(evidence: Sketch | Trace, program: Program, n_windows: int) -> Observations:
     if isinstance(evidence, Sketch):
         return _of_sketch(evidence, program, n_windows)
-    return _of_trace(evidence, program, n_windows or DEFAULT_WINDOWS)
+    return _of_trace(evidence, program, n_windows)
 
 
 def recorded_alike(evidence: Sketch | Trace, other: Sketch, program: Program) -> Sketch:
@@ -110,16 +116,16 @@ def recorded_alike(evidence: Sketch | Trace, other: Sketch, program: Program) ->
     """
     if isinstance(evidence, Sketch):
         return evidence
-    return _recorded(evidence, program, other.config)
+    return recorded(evidence, program, other.config)
 
 
 @remembered
-def _recorded(trace: Trace, program: Program, config: SketchConfig) -> Sketch:
+def recorded(trace: Trace, program: Program, config: SketchConfig) -> Sketch:
+    """The sketch of a trace, the same one for everybody who asks."""
     return record(trace, program, config)
 
 
-def _of_sketch(sketch: Sketch, program: Program, n_windows: int | None) -> Observations:
-    n = min(n_windows or sketch.n_epochs, sketch.n_epochs)
+def _of_sketch(sketch: Sketch, program: Program, n: int) -> Observations:
     of_epoch = np.arange(sketch.n_epochs) * n // sketch.n_epochs
     first = np.searchsorted(of_epoch, np.arange(n))
     count = np.add.reduceat(sketch.count, first, axis=1)
@@ -208,9 +214,8 @@ def record_patterns(
     return patterns.of_event[event], batch.astype(np.int64), start, end
 
 
-def _of_trace(trace: Trace, program: Program, n_windows: int) -> Observations:
+def _of_trace(trace: Trace, program: Program, n: int) -> Observations:
     patterns = Patterns.of_program(program)
-    n = min(n_windows, max(trace.meta.n_batches, 1))
     pattern, batch, start, end = record_patterns(trace, patterns)
     keep = pattern >= 0
     pattern, batch, start, end = pattern[keep], batch[keep], start[keep], end[keep]

@@ -33,7 +33,7 @@ def path_matrix(
     a, b = routers_of(src, chip), routers_of(dst, chip)
     network = chip.network
     n, known = network.n_routers, _known_routes(network)
-    pairs, number = np.unique(a * n + b, return_inverse=True)
+    pairs, number = numbered(a * n + b, n * n)
     routes = []
     for pair in pairs.tolist():
         if pair not in known:
@@ -45,7 +45,25 @@ def path_matrix(
     unique = sp.csr_matrix(
         (np.ones(len(indices)), indices, indptr), shape=(len(pairs), chip.n_links)
     )
-    return sp.csr_matrix(unique[number.ravel()])
+    return sp.csr_matrix(unique[number])
+
+
+def numbered(values: NDArray[np.integer], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The different values in ascending order, and the number of each value among them.
+
+    Args:
+        values: (n,) 0 <= value < size.
+        size: Where it is no more than a few times n, nothing is sorted.
+
+    >>> numbered(np.array([5, 2, 5]), 6)
+    (array([2, 5]), array([1, 0, 1]))
+    """
+    if size > 8 * len(values) + 4096:
+        found, number = np.unique(values, return_inverse=True)
+        return found, number.ravel()
+    there = np.zeros(size, dtype=bool)
+    there[values] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[values]
 
 
 @remembered

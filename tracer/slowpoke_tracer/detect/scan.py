@@ -25,6 +25,9 @@ SLOWDOWNS = np.array([1.2, 1.5, 2.0, 3.0, 5.0, 10.0])
 SLACK = 3.0
 """Nats that a window may lose when its edges are trimmed."""
 
+SLIGHT = 1e-6
+"""Nats by which a bound on a window's score may be off, at most, through rounding."""
+
 PRIOR_SEGMENTS = 4
 """Weight of 'no overdispersion' beside what the replays show."""
 
@@ -189,18 +192,31 @@ def _segment_sums(indptr, indices, data, groups, n_groups, residual, variance, s
     return num, den
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _best_windows(num, den, variance, spread):  # type: ignore[no-untyped-def]
     n, n_slow, n_segments = num.shape
     score = np.zeros(n)
     slowdown = np.zeros(n, dtype=np.int64)
     first = np.zeros(n, dtype=np.int64)
     last = np.full(n, n_segments - 1, dtype=np.int64)
+    # V >= rho D, so that a window scores at most the sum of its (N - D / 2) / rho. `most` is the
+    # largest such sum of the windows that begin at a segment: what cannot win is not looked at.
+    most = np.zeros(n_segments + 1)
     for c in range(n):
         for k in range(n_slow):
             s2 = spread[c, k] * spread[c, k]
+            rho = np.inf
             for a in range(n_segments):
-                if num[c, k, a] <= 0.0:
+                if den[c, k, a] > 0.0:
+                    rho = min(rho, variance[c, k, a] / den[c, k, a])
+            if not rho < np.inf:
+                rho = 1.0
+            rho *= 1.0 - 1e-6  # beyond the rounding of sums
+            for a in range(n_segments - 1, -1, -1):
+                gain = num[c, k, a] - 0.5 * den[c, k, a]
+                most[a] = gain + max(most[a + 1], 0.0)
+            for a in range(n_segments):
+                if num[c, k, a] <= 0.0 or most[a] <= rho * score[c] - SLIGHT:
                     continue
                 total = 0.0
                 effect = 0.0
@@ -209,6 +225,9 @@ def _best_windows(num, den, variance, spread):  # type: ignore[no-untyped-def]
                     total += num[c, k, b]
                     effect += den[c, k, b]
                     noise += variance[c, k, b]
+                    bound = total - 0.5 * effect + max(most[b + 1], 0.0)
+                    if bound <= rho * score[c] - SLIGHT:
+                        break
                     if num[c, k, b] <= 0.0:
                         continue
                     v = noise + s2 * effect * effect
