@@ -98,7 +98,7 @@ class Rivals:
         near.sort(key=lambda item: -item[1])
         first, best, index = near[0]
         first = self.synthesis.fit_interval(first, accepted, steps[index])
-        if is_short or self.clock.program.n_batches > self.clock.sketch.n_epochs:
+        if is_short or self.clock.is_diluted:
             first = polished(self.synthesis, first, accepted, LINK_FACTOR)
         others = [fault.place for fault, gain, _ in near[1:] if gain >= NEAR * best]
         fault = self._best_of(first, others, windows, accepted)
@@ -157,7 +157,7 @@ class Rivals:
     def _is_short(self, fault: PhaseFault, step: float) -> bool:
         """Whether a window is all edge."""
         most = SHORT * step
-        if self.clock.program.n_batches <= self.clock.sketch.n_epochs:
+        if not self.clock.is_diluted:
             # else a short fault hides in an epoch of many batches
             most = min(most, max(MOST_SHORT, LEAST_SHORT * step))
         return fault.last - fault.first <= most

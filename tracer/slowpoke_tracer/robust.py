@@ -253,11 +253,13 @@ class _Run:
             return rivals.best(scans[alarm.statistic], accepted)
         fault = synthesis.fit_interval(fault, accepted, self.clock.step(alarm.index, alarm.window))
         if self._whole_cells(alarm, residuals).size or alarm.statistic == "mean":
-            fault = edged(synthesis, fault, accepted)  # busy time says the rest
+            if self.clock.is_diluted:
+                fault = edged(synthesis, fault, accepted)  # busy time says the rest
         else:
             only = rivals.telling([alarm.index], scans[alarm.statistic])
             fault, _ = synthesis.fit_slowdown(fault, accepted, CORE_FACTOR, 2, only)
-            fault = polished(synthesis, fault, accepted, CORE_FACTOR)
+            if self.clock.is_diluted:
+                fault = polished(synthesis, fault, accepted, CORE_FACTOR)
         return fault, synthesis.misfit(accepted) - synthesis.misfit((*accepted, fault))
 
     def _index_of(self, fault: PhaseFault, alarm: Alarm) -> int:

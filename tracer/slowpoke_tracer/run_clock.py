@@ -35,6 +35,11 @@ class RunClock:
         """When the last epoch ended."""
         return float(np.nanmax(self.sketch.epoch_end_cycles))
 
+    @property
+    def is_diluted(self) -> bool:
+        """Whether an epoch has several batches, of which a fault may cover a part."""
+        return self.program.n_batches > self.sketch.n_epochs
+
     def batches(self, epoch: int) -> tuple[int, int]:
         """First batch of an epoch, and the first after it."""
         n_batches, n_epochs = self.program.n_batches, self.sketch.n_epochs

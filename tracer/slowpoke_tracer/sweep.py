@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slowpoke_mapping.compiled import compiled_untyped
 from slowpoke_tracer.phase_bank import Fold, PhaseFault
-from slowpoke_tracer.synthesis import CLIP, LEAST_MOVE, MODEL_ERROR, Synthesis
+from slowpoke_tracer.synthesis import CLIP, LEAST_MOVE, MODEL_ERROR, REACH, Synthesis
 
 MOST_STARTS = 96
 """In a longer epoch not every phase is tried as the first one."""
@@ -52,12 +53,11 @@ def polished(
     return fault
 
 
-def edged(
-    synthesis: Synthesis, fault: PhaseFault, accepted: Sequence[PhaseFault]
-) -> PhaseFault:
+def edged(synthesis: Synthesis, fault: PhaseFault, accepted: Sequence[PhaseFault]) -> PhaseFault:
     """A fault of known slowdown in the interval in which it explains most."""
-    whole, score = best_whole_interval(synthesis, fault, accepted)
-    better = score < synthesis.misfit((*accepted, fault)) - LEAST_MOVE
+    whole, _ = best_whole_interval(synthesis, fault, accepted)
+    before, after = (synthesis.misfit((*accepted, one)) for one in (fault, whole))
+    better = after < before - LEAST_MOVE
     return synthesis.fit_interval(whole if better else fault, accepted, 1.0)
 
 
@@ -68,56 +68,60 @@ def best_whole_interval(
 
     Args:
         synthesis: Of the run.
-        fault: Place and slowdown; its interval counts for nothing.
+        fault: Place and slowdown; of its interval counts but which epochs are near it.
         accepted: Faults that are there besides it.
 
     Returns:
-        The fault, and its misfit on the whole run, in nats.
+        The fault, and its misfit in the epochs near it, in nats.
 
-    Cost: every replayed phase once under the fault, and O(phases of an epoch x records' patterns of
-    the run) sums.
+    Cost: every replayed phase of the epochs near it once under the fault, and O(phases of an epoch
+    x patterns' records in these epochs) sums.
     """
     bank, known = synthesis.bank(0), synthesis.known(0)
     n_phases, n_groups = bank.n_phases, bank.program.n_groups
-    always = replace(fault, first=0.0, last=float(n_phases))
-    healthy, slow = [], []
-    for index in range(n_phases):
-        active = [f for f in accepted if f.first < index + 1 and f.last > index]
-        healthy.append(bank.under(index, active, known))
-        slow.append(bank.under(index, [*active, always], known))
     epoch_of_phase = np.repeat(bank.epoch_of_batch, n_groups)
     offsets = np.searchsorted(epoch_of_phase, np.arange(bank.n_epochs + 1)).tolist()
-    phases = [range(*offsets[e : e + 2]) for e in range(bank.n_epochs) if offsets[e] < offsets[e + 1]]
+    phases = [
+        range(begin, end)
+        for begin, end in pairwise(offsets)
+        if begin < end and begin < fault.last + REACH and end > fault.first - REACH
+    ]
+    always = replace(fault, first=0.0, last=float(n_phases))
+    healthy: dict[int, Fold] = {}
+    slow: dict[int, Fold] = {}
+    for index in range(phases[0][0], phases[-1][-1] + 1):
+        active = [f for f in accepted if f.first < index + 1 and f.last > index]
+        healthy[index] = bank.under(index, active, known)
+        slow[index] = bank.under(index, [*active, always], known)
     tables = [
         _epoch_table(synthesis, int(epoch_of_phase[own[0]]), own, healthy, slow) for own in phases
     ]
     free = np.array([starts_costs[1][0, 0] for starts_costs in tables])
     full = np.array([starts_costs[1][0, -1] for starts_costs in tables])
-    best, first, last = float(free.sum()), 0, n_phases
-    open_best, open_first = np.inf, 0  # slow from somewhere before the epoch at hand
+    best, at = np.inf, (phases[0][0], phases[-1][-1] + 1)
+    open_best, opened_at = np.inf, phases[0][0]  # slow from somewhere before the epoch at hand
     for number, (starts, costs) in enumerate(tables):
-        before, after = free[:number].sum(), free[number + 1 :].sum()
+        begin, before, after = phases[number][0], free[:number].sum(), free[number + 1 :].sum()
         inside = costs[:, 1:].copy()
         inside[starts[:, None] >= np.arange(1, costs.shape[1])[None, :]] = np.inf
-        row, column = np.unravel_index(int(np.argmin(inside)), inside.shape)
+        row, column = divmod(int(np.argmin(inside)), inside.shape[1])
         within = float(before + inside[row, column] + after)
         if within < best:
-            begin = phases[number][0]
-            best, first, last = within, begin + int(starts[row]), begin + int(column) + 1
+            best, at = within, (begin + int(starts[row]), begin + column + 1)
         closing = int(np.argmin(costs[0, 1:])) + 1
         through = float(open_best + costs[0, closing] + after)
         if through < best:
-            best, first, last = through, open_first, phases[number][0] + closing
+            best, at = through, (opened_at, begin + closing)
         row = int(np.argmin(costs[:, -1]))
         opened = float(before + costs[row, -1])
         open_best += float(full[number])
         if opened < open_best:
-            open_best, open_first = opened, phases[number][0] + int(starts[row])
-    return replace(fault, first=float(first), last=float(last)), best
+            open_best, opened_at = opened, begin + int(starts[row])
+    return replace(fault, first=float(at[0]), last=float(at[1])), best
 
 
 def _epoch_table(
-    synthesis: Synthesis, epoch: int, own: range, healthy: list[Fold], slow: list[Fold]
+    synthesis: Synthesis, epoch: int, own: range, healthy: dict[int, Fold], slow: dict[int, Fold]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """(n_starts,) phases, and (n_starts, n + 1) nats of an epoch that is slow from each on up to
     the phase at each place; up to the start itself it is healthy.
