@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slowpoke_mapping.chip import chip
 from slowpoke_mapping.errors import SlowpokeError
 from slowpoke_mapping.faults import Fault
-from slowpoke_mapping.graph import DimWindow, Edge, Operator, OperatorGraph, OpKind
+from slowpoke_mapping.graph import Operator, OperatorGraph, OpKind
 from slowpoke_mapping.lowering import lower
 from slowpoke_mapping.mapper import map_graph
 from slowpoke_mapping.places import Core, Link
@@ -21,6 +21,7 @@ from slowpoke_tracer.baseline import Replayer
 from slowpoke_tracer.cells import cells_of
 from slowpoke_tracer.phase_bank import PhaseBank, PhaseFault, covered, replayed_batches
 from slowpoke_tracer.sketch_config import SketchConfig
+from tests.tracer.convolutions import five_convolutions
 
 SEED = 11
 N_EPOCHS = 4
@@ -30,21 +31,7 @@ ROUNDING = 1 / 2048
 
 @pytest.fixture(scope="module")
 def program() -> Program:
-    box = (1, 16, 16, 16)
-    window = (DimWindow(0), DimWindow(), DimWindow(2, low=-1, high=2), DimWindow(3, low=-1, high=2))
-    operators = tuple(
-        Operator(
-            f"conv{i}",
-            OpKind.CONV,
-            box,
-            (Edge(i - 1, box, window),),
-            macs=16 * 16 * 9 * 16 * 16,
-            weight_elements=16 * 16 * 9,
-        )
-        for i in range(5)
-    )
-    config = chip("default", topology="mesh:2x2", message_bytes=1024, packet_bytes=1024)
-    return lower(map_graph(OperatorGraph("five", operators), config), inferences=24)
+    return five_convolutions(inferences=24)
 
 
 @pytest.fixture(scope="module")

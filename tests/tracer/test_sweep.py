@@ -10,16 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowpoke_mapping.chip import chip
-from slowpoke_mapping.graph import DimWindow, Edge, Operator, OperatorGraph, OpKind
-from slowpoke_mapping.lowering import lower
-from slowpoke_mapping.mapper import map_graph
 from slowpoke_mapping.places import Core, Link
 from slowpoke_sim.twin import DigitalTwin
 from slowpoke_tracer.phase_bank import PhaseBank, PhaseFault
 from slowpoke_tracer.sketch_config import SketchConfig
 from slowpoke_tracer.sweep import best_whole_interval, polished
 from slowpoke_tracer.synthesis import Synthesis
+from tests.tracer.convolutions import five_convolutions
 
 N_EPOCHS = 3
 SLOW_LINK, SLOW_CORE = Link(0, 1, both=True), Core(2)
@@ -27,21 +24,7 @@ SLOW_LINK, SLOW_CORE = Link(0, 1, both=True), Core(2)
 
 @pytest.fixture(scope="module")
 def bank() -> PhaseBank:
-    box = (1, 16, 16, 16)
-    window = (DimWindow(0), DimWindow(), DimWindow(2, low=-1, high=2), DimWindow(3, low=-1, high=2))
-    operators = tuple(
-        Operator(
-            f"conv{i}",
-            OpKind.CONV,
-            box,
-            (Edge(i - 1, box, window),),
-            macs=16 * 16 * 9 * 16 * 16,
-            weight_elements=16 * 16 * 9,
-        )
-        for i in range(5)
-    )
-    config = chip("default", topology="mesh:2x2", message_bytes=1024, packet_bytes=1024)
-    program = lower(map_graph(OperatorGraph("five", operators), config), inferences=80)
+    program = five_convolutions(inferences=80)
     return PhaseBank(
         program, SketchConfig().patterns(program), N_EPOCHS, DigitalTwin(program).phases(11)
     )
