@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.extending import register_jitable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,3 +24,8 @@ def compiled(function: F) -> F:
 def compiled_untyped(function: Any) -> Any:
     """The same for functions whose many arrays carry no types."""
     return compiled(function)
+
+
+def inlined(function: F) -> F:
+    """Plain Python on arrays where Python calls it; compiled into the compiled code that does."""
+    return register_jitable(function)

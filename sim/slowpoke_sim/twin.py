@@ -73,10 +73,10 @@ class DigitalTwin:
         program = self._program
         machine = Machine(program, (), self._noise, seed, "compiled", scale)
         hops = hops_of(program)
-        pair_hop = np.repeat(np.arange(len(hops.server)), np.diff(hops.event_offsets))
+        event_offsets = hops.event_offsets
+        pair_hop = np.repeat(np.arange(len(hops.server)), np.diff(event_offsets))
         pair_event = hops.events
         pair_server = hops.server[pair_hop]
-        event_offsets = hops.event_offsets
         n_channels = program.chip.n_channels
         sums, counts = np.zeros(len(pair_hop)), np.zeros(len(pair_hop))
         # a port that is not a root stores a write: its service is behind the ejection

@@ -103,7 +103,7 @@ class Rivals:
         others = [fault.place for fault, gain, _ in near[1:] if gain >= NEAR * best]
         fault = self._best_of(first, others, windows, accepted)
         if isinstance(fault.place, Router):
-            fault = self._link_of_two(fault, fault.place.id, windows, accepted, only)
+            fault = self._link_of_two(fault, fault.place, windows, accepted, only)
         return fault, self.synthesis.misfit(accepted) - self.synthesis.misfit((*accepted, fault))
 
     def _best_of(
@@ -198,7 +198,7 @@ class Rivals:
     def _link_of_two(
         self,
         fault: PhaseFault,
-        router: int,
+        router: Router,
         windows: list[Window],
         accepted: list[PhaseFault],
         only: NDArray[np.bool_],
@@ -207,7 +207,7 @@ class Rivals:
 
         The other of the two is left for the next search.
         """
-        two = [link for link, _ in self._links_at(Router(router), windows)[:2]]
+        two = [link for link, _ in self._links_at(router, windows)[:2]]
         pair = [replace(fault, place=link) for link in two]
         if len(pair) < 2:
             return fault

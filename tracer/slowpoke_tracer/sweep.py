@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from slowpoke_mapping.compiled import compiled_untyped
 from slowpoke_tracer.phase_bank import Fold, PhaseFault
-from slowpoke_tracer.synthesis import CLIP, LEAST_MOVE, MODEL_ERROR, REACH, Synthesis
+from slowpoke_tracer.synthesis import LEAST_MOVE, REACH, Synthesis, huber
 
 MOST_STARTS = 96
 """In a longer epoch not every phase is tried as the first one."""
@@ -96,8 +96,8 @@ def best_whole_interval(
     tables = [
         _epoch_table(synthesis, int(epoch_of_phase[own[0]]), own, healthy, slow) for own in phases
     ]
-    free = np.array([starts_costs[1][0, 0] for starts_costs in tables])
-    full = np.array([starts_costs[1][0, -1] for starts_costs in tables])
+    free = np.array([costs[0, 0] for _, costs in tables])  # of each epoch if it is healthy
+    full = np.array([costs[0, -1] for _, costs in tables])  # and if all of it is slow
     best, at = np.inf, (phases[0][0], phases[-1][-1] + 1)
     open_best, opened_at = np.inf, phases[0][0]  # slow from somewhere before the epoch at hand
     for number, (starts, costs) in enumerate(tables):
@@ -154,13 +154,10 @@ def _epoch_table(
 
 @compiled_untyped
 def _nats(residual, supposed, variance):  # type: ignore[no-untyped-def]
+    """Cells in which nothing was observed cost nothing."""
     if residual != residual:
         return 0.0
-    if supposed != supposed:
-        supposed = 0.0
-    granted = MODEL_ERROR * max(abs(residual), abs(supposed))
-    z = abs(residual - supposed) / np.sqrt(variance + granted * granted)
-    return 0.5 * z * z if z < CLIP else CLIP * (z - 0.5 * CLIP)
+    return huber(residual, supposed if supposed == supposed else 0.0, variance)
 
 
 @compiled_untyped

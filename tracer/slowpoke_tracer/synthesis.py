@@ -13,10 +13,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import EllipsisType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slowpoke_mapping.compiled import inlined
 from slowpoke_tracer.baseline import Baseline
 from slowpoke_tracer.phase_bank import Fold, PhaseBank, PhaseFault
 
@@ -147,7 +149,8 @@ class Synthesis:
         self, effect: NDArray[np.float64], cells: NDArray[np.bool_] | EllipsisType = ...
     ) -> NDArray[np.float64]:
         """Misfit of each of some cells (of all: (n_patterns, n_epochs)) if this is the effect."""
-        return huber(self.residual[cells], effect[cells], self.baseline.means.variance[cells])
+        variance = self.baseline.means.variance[cells]
+        return np.asarray(huber(self.residual[cells], effect[cells], variance))
 
     def _cells(self, only: Segments | None) -> NDArray[np.bool_]:
         """(n_patterns, n_epochs) cells to which nothing else adds."""
@@ -277,13 +280,15 @@ class Synthesis:
         return result
 
 
-def huber(
-    residual: NDArray[np.float64], supposed: NDArray[np.float64], variance: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Misfit of cells, in nats, of which an effect is supposed and a residual observed."""
+@inlined
+def huber(residual: Any, supposed: Any, variance: Any) -> Any:
+    """Misfit, in nats, where an effect is supposed and a residual observed: of arrays of cells, or
+    of one cell in compiled code.
+    """
     granted = MODEL_ERROR * np.maximum(np.abs(residual), np.abs(supposed))
-    z = np.abs(residual - supposed) / np.sqrt(variance + granted**2)
-    return np.asarray(np.where(z < CLIP, 0.5 * z**2, CLIP * (z - 0.5 * CLIP)))
+    z = np.abs(residual - supposed) / np.sqrt(variance + granted * granted)
+    squared = np.minimum(z, CLIP)
+    return squared * (z - 0.5 * squared)
 
 
 def _limited(slowdown: float) -> float:

@@ -10,11 +10,13 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from slowpoke_mapping.graph import OpKind
 from torch_slowpoke.frontend import operator_graph
+from torch_slowpoke.frontend.fakes import built, fake_mode
 
 
 def counted_macs(model: nn.Module, *inputs: Any) -> int:
@@ -318,3 +320,26 @@ def test_a_training_graph_normalises_over_the_batch() -> None:
     (norm,) = operator_graph(Trained(), torch.zeros(2, 3, 4, 4))
     assert norm.kind is OpKind.NORM
     assert norm.partitionable == (1,)
+
+
+def test_a_constructor_that_needs_the_cpu_is_run_again_with_fake_tensors() -> None:
+    places = []
+
+    class Picky(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.empty(3))
+            self.tied = self.weight
+            places.append(self.weight.device.type)
+            if self.weight.is_meta:
+                raise RuntimeError("no data")
+
+    for make, expected in ((Picky, ["meta", "cpu"]), (lambda: nn.Linear(2, 3), [])):
+        places.clear()
+        mode = fake_mode()
+        model = built(make, mode)
+        assert places == expected
+        for tensor in model.parameters():
+            assert isinstance(tensor, FakeTensor) and tensor.fake_mode is mode
+            assert isinstance(tensor, nn.Parameter) and tensor.device.type == "cpu"
+    assert [p.shape for p in built(Picky, fake_mode()).parameters()] == [(3,)]

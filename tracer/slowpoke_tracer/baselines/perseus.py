@@ -98,7 +98,12 @@ class PerseusDetector:
         turned = (
             sklearn_module("decomposition").PCA(n_components=n, whiten=True).fit_transform(scaled)
         )
-        kept = main_clusters(clusters(turned, self.eps, self.min_samples), work)
+        label = (
+            sklearn_module("cluster")
+            .DBSCAN(eps=self.eps, min_samples=self.min_samples)
+            .fit_predict(turned)
+        )
+        kept = main_clusters(label, work)
         return kept if kept.any() else everything
 
     def _risk(self, ratio: NDArray[np.float64]) -> float:
@@ -138,100 +143,6 @@ def _slow_levels(ratio, bound, share, levels, above):  # type: ignore[no-untyped
         levels[found] = 0.5 * (above[(n - 1) // 2] + above[n // 2])
         found += 1
     return found
-
-
-def clusters(points: NDArray[np.float64], eps: float, min_samples: int) -> NDArray[np.int64]:
-    """(n,) each point's cluster, by its first core point, or -1: DBSCAN (Ester et al., KDD 1996).
-
-    As in scikit-learn, a border point joins the first cluster that has a core point near it.
-
-    Args:
-        points: (n, 1) or (n, 2) coordinates.
-        eps: Radius.
-        min_samples: Points within it, the centre included, that make a core point.
-    """
-    points = points.astype(np.float64)
-    x = points[:, 0]
-    y = points[:, 1] if points.shape[1] > 1 else np.zeros(len(x))
-    order = np.argsort(x, kind="stable")
-    n = len(x)
-    of_sorted = np.empty(n, dtype=np.int64)
-    n_near, queue = np.zeros(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    beyond = np.empty((2, n + 2), dtype=np.int64)
-    _spread(x[order], y[order], order, eps, min_samples, n_near, queue, beyond, of_sorted)
-    result = np.empty(n, dtype=np.int64)
-    result[order] = of_sorted
-    return result
-
-
-@compiled_untyped
-def _free_one(beyond, way, at):  # type: ignore[no-untyped-def]
-    """The first point from here on, in one direction, that is still free; paths are shortened."""
-    found = at
-    while beyond[way, found + 1] != found:
-        found = beyond[way, found + 1]
-    while at != found:
-        after = beyond[way, at + 1]
-        beyond[way, at + 1] = found
-        at = after
-    return found
-
-
-@compiled_untyped
-def _spread(x, y, order, eps, min_samples, n_near, queue, beyond, cluster):  # type: ignore[no-untyped-def]
-    n, radius, reach = len(x), eps**2, eps * (1 + 1e-9)
-    for i in range(n):
-        cluster[i] = n  # of none yet
-        n_near[i] += 1
-        for side in (-1, 1):
-            j = i + side
-            # more than enough are not counted
-            while 0 <= j < n and abs(x[j] - x[i]) <= reach and n_near[i] < min_samples:
-                n_near[i] += (x[j] - x[i]) ** 2 + (y[j] - y[i]) ** 2 <= radius
-                j += side
-    # beyond[side, i + 1]: where the next core point that is in no cluster may be; -1 and n: none is
-    for i in range(-1, n + 1):
-        beyond[0, i + 1], beyond[1, i + 1] = i, i
-    for i in range(n):
-        if n_near[i] < min_samples:
-            beyond[0, i + 1], beyond[1, i + 1] = i - 1, i + 1
-    # core points that are near each other bear the number of the first of them, in their own order
-    for i in range(n):
-        if n_near[i] < min_samples or cluster[i] < n:
-            continue
-        queue[0], first, end = i, 0, 1
-        cluster[i] = -2
-        beyond[0, i + 1], beyond[1, i + 1] = i - 1, i + 1
-        least = order[i]
-        while first < end:
-            here = queue[first]
-            first += 1
-            least = min(least, order[here])
-            for way in range(2):
-                side = 2 * way - 1
-                other = _free_one(beyond, way, here + side)
-                while 0 <= other < n and abs(x[other] - x[here]) <= reach:
-                    if (x[other] - x[here]) ** 2 + (y[other] - y[here]) ** 2 <= radius:
-                        cluster[other] = -2
-                        beyond[0, other + 1], beyond[1, other + 1] = other - 1, other + 1
-                        queue[end] = other
-                        end += 1
-                    other = _free_one(beyond, way, other + side)
-        for k in range(end):
-            cluster[queue[k]] = least
-    for i in range(n):
-        if n_near[i] >= min_samples:
-            continue
-        for side in (-1, 1):
-            other = i + side
-            while 0 <= other < n and abs(x[other] - x[i]) <= reach:
-                near = (x[other] - x[i]) ** 2 + (y[other] - y[i]) ** 2 <= radius
-                if near and n_near[other] >= min_samples:
-                    cluster[i] = min(cluster[i], cluster[other])
-                other += side
-    for i in range(n):
-        if cluster[i] == n:
-            cluster[i] = -1
 
 
 def main_clusters(label: NDArray[np.int64], work: NDArray[np.float64]) -> NDArray[np.bool_]:
