@@ -33,7 +33,7 @@ class RobustConfig:
             direction of a link (measured: 8 of 450 healthy runs explain 24 to 68).
         least_further: Nats that a further network fault must explain, whatever came before it: what
             a slow core does to the network is never simulated to the last nat (measured: victims
-            of cores 27 to 143, faults beside cores from 260 on).
+            of cores 27 to 150, one 184, faults beside cores from 260 on).
         confirm: Whether hypotheses are simulated (needs a twin).
         calibrate: Healthy replays that a run's scores are compared with for a p-value, beside the
             `n_replays` that the thresholds come from; 0 for none (needs a twin, kept on disk).
